@@ -138,5 +138,8 @@ def one_of_each(told: Iterable[tuple[int, ...]], asked: Iterable[tuple[int, ...]
         off = sorted({place[-2:] for place in (ran - wanted) + (wanted - ran)})
         levels = ", ".join(str(level) for level in sorted({level for level, _ in off}))
         slots = [slot for _, slot in off]
-        message = f"of slots {slots} of level {levels} there is not one report each"
+        message = (
+            f"of slots {slots} of level {levels} there is not one report each: "
+            f"{ran.total()} came for {wanted.total()} tasks"
+        )
         raise TruncatedInput(message)
