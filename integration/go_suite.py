@@ -15,8 +15,20 @@ from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_job_api_pb2_grpc
 
 _MODULE = Path(__file__).with_name("go")
-_TESTS = "github.com/apache/beam/sdks/v2/go/test"
-_SUITES = ("integration/primitives", "regression")
+_SDK = "github.com/apache/beam/sdks/v2/go"
+_SUITES = (
+    "test/integration/primitives",
+    "test/regression",
+    # Tests of the SDK's own transforms, which run pipelines.
+    "pkg/beam",
+    "pkg/beam/io/avroio",
+    "pkg/beam/testing/passert",
+    "pkg/beam/transforms/batch",
+    "pkg/beam/transforms/filter",
+    "pkg/beam/transforms/periodic",
+    "pkg/beam/transforms/stats",
+    "pkg/beam/transforms/top",
+)
 _DRAINED = "go-testdrain-"
 _LOOK_SECONDS = 1.0
 
@@ -26,16 +38,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("endpoint", help="of the Job service")
     parser.add_argument("tests", nargs="?", default="", help="a regular expression of names")
+    parser.add_argument("--suites", nargs="+", default=_SUITES, help="packages of the SDK")
     given = parser.parse_args()
     over = threading.Event()
     drains = threading.Thread(target=_drain, args=(given.endpoint, over))
     drains.start()
     status = 0
     try:
-        for suite in _SUITES:
+        for suite in given.suites:
             with tempfile.TemporaryDirectory() as folder:
                 tests = Path(folder) / "tests"
-                build = ["go", "test", "-c", "-o", tests, f"{_TESTS}/{suite}"]
+                build = ["go", "test", "-c", "-o", tests, f"{_SDK}/{suite}"]
                 subprocess.run(build, cwd=_MODULE, check=True)
                 command = [tests, "-test.v", f"-test.run={given.tests}", "--runner=universal"]
                 command += [f"--endpoint={given.endpoint}", "--environment_type=LOOPBACK"]
