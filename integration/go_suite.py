@@ -21,7 +21,6 @@ _SUITES = (
     "test/regression",
     # Tests of the SDK's own transforms, which run pipelines.
     "pkg/beam",
-    "pkg/beam/io/avroio",
     "pkg/beam/testing/passert",
     "pkg/beam/transforms/batch",
     "pkg/beam/transforms/filter",
