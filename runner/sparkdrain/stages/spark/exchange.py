@@ -49,7 +49,7 @@ class Exchange:
         elif any(places):
             source = ways.located(places).rdd()
         else:
-            empty = ways.empty(context, len(wanted))
+            empty = ways.empty(len(wanted))
             source, deserializer = empty._jrdd.rdd(), empty._jrdd_deserializer
         command = (_Framed(task), None, deserializer, NoOpSerializer())
         pickled = CloudPickleSerializer().dumps(command)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -10,8 +12,17 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
 
+_KEPT: Final = 64
+_PLACES_KEPT: Final = 4
+_GATES_KEPT: Final = 4
+
+
 class JvmGate:
-    """Ways into Spark's JVM, found once: each look-up is a round trip, and rounds are short."""
+    """Ways into Spark's JVM, found once: each look-up is a round trip, and rounds are short.
+
+    For jobs in several threads: a list in the JVM is shared when it has all of its elements, and
+    nobody changes it then.
+    """
 
     def __init__(self, context: SparkContext) -> None:
         jvm = self.jvm = context._jvm
@@ -25,11 +36,14 @@ class JvmGate:
         self.serializer = self._plain_serializer()
         self._array_list = jvm.java.util.ArrayList
         self._to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
-        self._located: dict[tuple[str, ...], Any] = {}
-        self._lists: dict[tuple[int, ...], Any] = {}
-        self._sets: dict[tuple[int, ...], Any] = {}
-        self._workers: dict[Any, tuple[Any, Any]] = {}
-        self._empty: dict[int, RDD[Any]] = {}
+        self._list_of = lru_cache(_KEPT)(self._new_list)
+        self._set_of = lru_cache(_KEPT)(
+            lambda numbers: self._to_seq(self._list_of(numbers)).toSet()
+        )
+        self._located = lru_cache(_PLACES_KEPT)(self._new_located)
+        self._worker = lru_cache(_KEPT)(self._new_worker)
+        # Of a range PySpark would make the elements in Python workers, the session's own.
+        self._empty = lru_cache(_KEPT)(lambda slots: context.parallelize([], slots))
         self._no_broadcasts = self._array_list()
 
     def _plain_serializer(self) -> Any:
@@ -44,62 +58,25 @@ class JvmGate:
 
     def numbers(self, numbers: Sequence[int]) -> Any:
         """A Java list."""
-        key = tuple(numbers)
-        if key not in self._lists:
-            _make_room(self._lists)
-            made = self._lists[key] = self._array_list()
-            for number in key:
-                made.add(int(number))
-        return self._lists[key]
+        return self._list_of(tuple(numbers))
 
     def chosen(self, numbers: Sequence[int]) -> Any:
         """A Scala set: a function from its elements to whether they are in it."""
-        key = tuple(numbers)
-        if key not in self._sets:
-            _make_room(self._sets)
-            self._sets[key] = self._to_seq(self.numbers(key)).toSet()
-        return self._sets[key]
+        return self._set_of(tuple(numbers))
 
     def located(self, places: Sequence[str]) -> Any:
         """An RDD of one record for each place, whose task prefers to be there; "" is anywhere."""
-        key = tuple(places)
-        if key not in self._located:
-            _make_room(self._located, _PLACES_KEPT)
-            pairs = self._array_list()
-            for place in key:
-                preferred = self._array_list()
-                if place:
-                    preferred.add(place)
-                pairs.add(self.jvm.scala.Tuple2("", self._to_seq(preferred)))
-            any_ref = self.jvm.scala.reflect.ClassTag.AnyRef()
-            made = self.scala_context.makeRDD(self._to_seq(pairs), any_ref)
-            self._located[key] = made.toJavaRDD()
-        return self._located[key]
+        return self._located(tuple(places))
 
-    def empty(self, context: SparkContext, slots: int) -> RDD[Any]:
+    def empty(self, slots: int) -> RDD[Any]:
         """What a task without input reads."""
-        if slots not in self._empty:
-            # Of a range PySpark would make the elements in Python workers, the session's own.
-            self._empty[slots] = context.parallelize([], slots)
-        return self._empty[slots]
+        return self._empty(slots)
 
     def python_function(self, context: SparkContext, command: bytes) -> Any:
         """What a Python worker of ``context`` is to run."""
-        key = (
-            tuple(sorted(context.environment.items())),
-            tuple(context._python_includes),
-            context.pythonExec,
+        environment, includes = self._worker(
+            tuple(sorted(context.environment.items())), tuple(context._python_includes)
         )
-        if key not in self._workers:
-            _make_room(self._workers)
-            environment = self.jvm.java.util.HashMap()
-            for name, value in context.environment.items():
-                environment.put(name, value)
-            includes = self._array_list()
-            for include in context._python_includes:
-                includes.add(include)
-            self._workers[key] = environment, includes
-        environment, includes = self._workers[key]
         broadcasts = self._no_broadcasts
         if context._pickled_broadcast_vars:
             broadcasts = self._array_list()
@@ -116,23 +93,45 @@ class JvmGate:
             context._javaAccumulator,
         )
 
+    def _new_list(self, values: tuple[Any, ...]) -> Any:
+        made = self._array_list()
+        for value in values:
+            made.add(value)
+        return made
 
-_KEPT: Final = 64
-_PLACES_KEPT: Final = 4
+    def _new_set(self, values: tuple[Any, ...]) -> Any:
+        return self._to_seq(self._list_of(values)).toSet()
+
+    def _new_located(self, places: tuple[str, ...]) -> Any:
+        pairs = self._new_list(
+            tuple(
+                self.jvm.scala.Tuple2("", self._to_seq(self._new_list((place,) if place else ())))
+                for place in places
+            )
+        )
+        any_ref = self.jvm.scala.reflect.ClassTag.AnyRef()
+        return self.scala_context.makeRDD(self._to_seq(pairs), any_ref).toJavaRDD()
+
+    def _new_worker(
+        self, environment: tuple[tuple[str, str], ...], includes: tuple[str, ...]
+    ) -> tuple[Any, Any]:
+        variables = self.jvm.java.util.HashMap()
+        for name, value in environment:
+            variables.put(name, value)
+        return variables, self._new_list(includes)
+
+
 # By identity: a Java object's hash is a round trip. Kept with it, so that none is another's.
-_GATES: dict[int, tuple[Any, JvmGate]] = {}
-_GATES_KEPT: Final = 4
-
-
-def _make_room(kept: dict[Any, Any], limit: int = _KEPT) -> None:
-    if len(kept) >= limit:
-        del kept[next(iter(kept))]
+_GATES: Final[dict[int, tuple[Any, JvmGate]]] = {}
+_LOCK: Final = threading.Lock()
 
 
 def gate(context: SparkContext) -> JvmGate:
     """The ways into the JVM of ``context``."""
     jsc = context._jsc
-    if id(jsc) not in _GATES:
-        _make_room(_GATES, _GATES_KEPT)
-        _GATES[id(jsc)] = jsc, JvmGate(context)
-    return _GATES[id(jsc)][1]
+    with _LOCK:
+        if id(jsc) not in _GATES:
+            if len(_GATES) >= _GATES_KEPT:
+                del _GATES[next(iter(_GATES))]
+            _GATES[id(jsc)] = jsc, JvmGate(context)
+        return _GATES[id(jsc)][1]

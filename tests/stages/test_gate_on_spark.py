@@ -1,0 +1,67 @@
+"""Jobs in several threads share lists in the JVM; none sees one that is not whole yet."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import apache_beam as beam
+import pytest
+from pyspark import SparkContext
+
+from sparkdrain.stages.spark import gate
+
+pytestmark = pytest.mark.spark
+
+THREADS = 4
+MANY = range(300)
+"""Each takes a round trip: the others come while the first list is filled."""
+
+
+@pytest.fixture
+def ways(pipeline):
+    """Of a session that no job has used yet."""
+    p = pipeline()
+    _ = p | beam.Create([1])
+    p.run().wait_until_finish()
+    return gate.JvmGate(SparkContext.getOrCreate())
+
+
+def at_once(ask):
+    """What ``ask`` gives to each of several threads that begin at one time."""
+    begin = Barrier(THREADS)
+
+    def asked(_):
+        begin.wait()
+        return ask()
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        return list(threads.map(asked, range(THREADS)))
+
+
+def test_a_list_has_all_its_numbers_for_everybody(ways):
+    assert at_once(lambda: ways.numbers(MANY).size()) == [len(MANY)] * THREADS
+
+
+def test_a_choice_of_partitions_has_all_of_them_for_everybody(ways):
+    assert at_once(lambda: ways.chosen(MANY).size()) == [len(MANY)] * THREADS
+
+
+def test_places_are_all_there_for_everybody(ways):
+    places = [f"host-{number}" for number in range(30)]
+    slots = at_once(lambda: ways.located(places).getNumPartitions())
+    counts = at_once(lambda: ways.located(places).count())
+    assert slots == [slots[0]] * THREADS
+    assert counts == [len(places)] * THREADS
+
+
+def test_a_list_is_made_once(ways):
+    again = ways.numbers(MANY)
+    assert ways.numbers(list(MANY)) is again
+    assert again.size() == len(MANY)
+
+
+def test_threads_that_come_at_one_time_get_one_gate(ways, monkeypatch):
+    monkeypatch.setattr(gate, "_GATES", {})
+    gates = at_once(lambda: gate.gate(SparkContext.getOrCreate()))
+    assert all(each is gates[0] for each in gates)
