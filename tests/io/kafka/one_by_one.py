@@ -25,6 +25,7 @@ class Turn:
     residual: Any
     resume: float | None
     watermark: Any
+    """What the residual begins with."""
     callbacks: list[Callable[[], None]]
 
     def records(self) -> list[tuple[int, bytes | None]]:
@@ -57,6 +58,7 @@ def process(
     *,
     claims: int | None = None,
     stop_after: int | None = None,
+    stop_behind_claims: int | None = None,
 ) -> Turn:
     """One call of ``process``.
 
@@ -67,6 +69,7 @@ def process(
         watermark: what its estimator said before.
         claims: after so many, the restriction is split before the next one.
         stop_after: after so many results, it is split from outside.
+        stop_behind_claims: after so many claims, it is split before the DoFn hears of the last.
     """
     provider = provider_of(dofn)
     if restriction is None:
@@ -76,9 +79,10 @@ def process(
     left: list[Any] = []
 
     def interrupt() -> None:
+        reached = estimator.current_watermark()  # before the split, as Beam does it
         split = tracker.try_split(0)
         if split:
-            left.append(split[1])
+            left.append((split[1], reached))
 
     view = RestrictionTrackerView(tracker)
     claim, count = tracker.try_claim, 0
@@ -88,7 +92,10 @@ def process(
         count += 1
         if claims is not None and count > claims:
             interrupt()
-        return bool(claim(position))
+        granted = bool(claim(position))
+        if count == stop_behind_claims:
+            interrupt()
+        return granted
 
     tracker.try_claim = gate
     finalizer = Finalizer()
@@ -102,6 +109,7 @@ def process(
             interrupt()
     tracker.check_done()
     deferred = tracker.deferred_status()
-    residual = deferred[0] if deferred else (left[0] if left else None)
+    reached = estimator.current_watermark()
+    residual, watermark = (deferred[0], reached) if deferred else (*left, (None, reached))[0]
     resume = deferred[1].micros / 1e6 if deferred else None
-    return Turn(results, residual, resume, estimator.current_watermark(), finalizer.callbacks)
+    return Turn(results, residual, resume, watermark, finalizer.callbacks)

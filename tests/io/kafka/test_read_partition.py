@@ -121,6 +121,35 @@ def test_the_watermark_trails_behind_the_newest_record(kafka, dofn):
     assert batch.timestamp == Timestamp(98)
 
 
+def test_what_is_split_off_while_records_are_on_their_way_knows_their_watermark(kafka, dofn):
+    """Else a partition into which nothing more is written would hold everything up."""
+    kafka.topic("t")
+    kafka.put("t", 0, b"last", time=100_000)
+    turn = process(dofn(watermarks=Watermarks(3.0, None)), FIRST, stop_after=1)
+    assert turn.residual.start == 1
+    assert turn.watermark == Timestamp(97)
+
+
+def test_what_is_split_off_behind_a_claim_finds_the_watermark_that_it_led_to(kafka, dofn):
+    kafka.topic("t")
+    kafka.put("t", 0, b"last", time=100_000)
+    reading = dofn(watermarks=Watermarks(3.0, None))
+    turn = process(reading, FIRST, stop_behind_claims=1)
+    assert (turn.records(), turn.residual.start) == ([(0, b"last")], 1)
+    assert turn.watermark is None
+    assert process(reading, FIRST, turn.residual, turn.watermark).watermark == Timestamp(97)
+
+
+def test_the_watermark_of_other_records_is_nobody_elses(kafka, dofn):
+    kafka.topic("t")
+    kafka.put("t", 0, b"first", b"last", time=100_000)
+    reading = dofn(watermarks=Watermarks(3.0, None))
+    assert process(reading, FIRST).watermark == Timestamp(97)
+    kafka.delete_before("t", 0, 2)
+    kafka.skip("t", 0)
+    assert process(reading, FIRST, OffsetRange(3, NO_END)).watermark is None
+
+
 def until(reading, turn, condition):
     """Goes on reading until ``condition``; the broker is asked in another thread."""
     end = time.monotonic() + 20

@@ -117,6 +117,7 @@ class PartitionReader(beam.DoFn):
                 for piece in self._claimed(offset, batch, tracker):
                     yield from self._handed_over(piece, watermark)
                     offset = piece.offsets[-1] + 1
+                    self._shared.reached[partition] = offset, watermark.current_watermark()
                 if offset <= batch.offsets[-1]:
                     return
                 self._tell_lag(lag, partition, offset)
@@ -128,6 +129,7 @@ class PartitionReader(beam.DoFn):
                     _LOGGER.warning(_WAITING, partition, offset)
                 elif not bounded:
                     self._tell_lag(lag, partition, batch.after)
+                    self._catch_up(partition, offset, watermark)
                     self._when_idle(partition, batch.after, watermark)
                 pause = max(_SOONEST, min(_LATEST, quiet * _OF_QUIET))
                 tracker.defer_remainder(Duration(seconds=pause))
@@ -185,11 +187,21 @@ class PartitionReader(beam.DoFn):
     def _handed_over(self, batch: FetchedRecords, watermark: Any) -> Iterator[TimestampedValue]:
         if NO_TIME in batch.times:
             batch = batch.timed(int(self._shared.clock.now() * 1000))
-        newest = max(batch.times)
+        # What is split off while the records are on their way begins with this watermark.
+        self._advance(watermark, self._watermarks.after(max(batch.times) * 1000))
         yield TimestampedValue(batch, Timestamp(micros=min(batch.times) * 1000))
         self._records.inc(len(batch))
         self._bytes.inc(sum(map(len, filter(None, batch.values))))
-        self._advance(watermark, self._watermarks.after(newest * 1000))
+
+    def _catch_up(self, partition: Partition, offset: int, watermark: Any) -> None:
+        """Go as far as the records before ``offset`` have said.
+
+        What was split off between a claim and the watermark that it led to does not know it: Beam
+        reads the watermark before it splits.
+        """
+        behind, then = self._shared.reached.get(partition, (None, None))
+        if behind == offset and then is not None:
+            self._advance(watermark, then.micros)
 
     def _when_idle(self, partition: Partition, after: int, watermark: Any) -> None:
         """Whatever the records have said, if there are no new ones the brokers' time says more."""

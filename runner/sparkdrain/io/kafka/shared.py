@@ -20,6 +20,8 @@ from sparkdrain.io.kafka.intake import Intake
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from apache_beam.utils.timestamp import Timestamp
+
     from sparkdrain.io.kafka.client import Catalog, LogClient, Partition
 
 _CLOSING: Final = 5.0
@@ -62,6 +64,8 @@ class Shared:
         self._question = threading.Lock()
         self.partitions: Asking[tuple[float, Sequence[Partition]]] = Asking("partitions")
         self._topics: frozenset[str] = frozenset()
+        self.reached: dict[Partition, tuple[int, Timestamp | None]] = {}
+        """By partition: the offset behind what was handed over last, and the watermark there."""
 
     @cached_property
     def client(self) -> LogClient:
