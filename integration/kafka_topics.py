@@ -38,8 +38,8 @@ class Topics:
     def grow(self, topic: str, partitions: int) -> None:
         _done(self._admin.create_partitions([NewPartitions(topic, partitions)]))
 
-    def delete_before(self, topic: str, offset: int) -> None:
-        _done(self._admin.delete_records([TopicPartition(topic, 0, offset)]))
+    def delete_before(self, topic: str, offset: int, number: int = 0) -> None:
+        _done(self._admin.delete_records([TopicPartition(topic, number, offset)]))
 
     def forget(self, group: str) -> None:
         """The offsets of a group are gone, as after offsets.retention.minutes."""

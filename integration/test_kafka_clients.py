@@ -10,7 +10,7 @@ from kafka_broker import KafkaBroker
 from kafka_topics import CLIENTS, PATIENCE_SECONDS, Topics, batches
 
 from sparkdrain.io.kafka.choose import open_client
-from sparkdrain.io.kafka.client import Partition
+from sparkdrain.io.kafka.client import LostRecords, Partition
 from sparkdrain.io.kafka.errors import (
     KafkaDataLost,
     KafkaFailed,
@@ -59,6 +59,15 @@ def everything(records, partition, end):
     found = list(batches(records, partition, end))
     columns = ("offsets", "times", "keys", "values", "headers")
     return [[one for batch in found for one in getattr(batch, name)] for name in columns]
+
+
+def lost_records(records):
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        found = list(records.poll(0.1, 1000))
+        if found:
+            return found
+    pytest.fail("nothing came")
 
 
 @pytest.mark.parametrize("writer", CLIENTS)
@@ -179,8 +188,36 @@ def test_offsets_that_are_not_there_are_an_error(topics, opened, library):
     for offset in (0, 99):
         records = opened(topics.client(library).records(headers=False))
         records.follow(Partition(topic, 0), offset)
-        with pytest.raises(KafkaDataLost):
-            everything(records, Partition(topic, 0), 100)
+        (lost,) = lost_records(records)
+        assert lost.partition == Partition(topic, 0)
+        assert isinstance(lost.error, KafkaDataLost)
+
+
+def test_records_that_are_lost_are_told_of_their_partition_and_the_others_come(
+    topics, opened, library
+):
+    topic = topics.make(3)
+    topics.write(topic, [(n % 3, None, b"%d" % n) for n in range(30)])
+    topics.delete_before(topic, 1)
+    topics.delete_before(topic, 1, number=1)
+    records = opened(topics.client(library).records(headers=False))
+    lost, whole = [Partition(topic, 0), Partition(topic, 1)], Partition(topic, 2)
+    for partition in (*lost, whole):
+        records.follow(partition, 1 if partition is whole else 0)
+    told, found = {}, []
+    end = time.monotonic() + PATIENCE_SECONDS
+    while len(told) < len(lost) or len(found) < 9:
+        assert time.monotonic() < end, (told, found)
+        for batch in records.poll(0.1, 1000):
+            if isinstance(batch, LostRecords):
+                told[batch.partition] = batch.error
+                records.leave(batch.partition)
+            else:
+                assert batch.partition == whole
+                found += batch.offsets
+    assert found == list(range(1, 10))
+    assert told.keys() == set(lost)
+    assert all(isinstance(error, KafkaDataLost) for error in told.values())
 
 
 def test_records_that_are_too_large_are_an_error(topics, opened, library):

@@ -19,7 +19,7 @@ from sparkdrain.io.eventhubs.errors import (
 )
 from sparkdrain.io.eventhubs.events_reader import HubReader
 from sparkdrain.io.eventhubs.follower import Follower
-from sparkdrain.io.kafka.client import Partition
+from sparkdrain.io.kafka.client import LostRecords, Partition
 from tests.support.waiting import wait_until
 
 PARTITION = Partition("h", 0)
@@ -156,6 +156,18 @@ def test_what_came_for_a_place_that_was_left_is_not_given_out():
     wait_until(lambda: numbers.extend(n for b in reader.poll(1, 500) for n in b.offsets) or numbers)
     reader.close()
     assert numbers == [4, 5, 6, 7, 8, 9]
+
+
+def test_what_is_lost_of_a_partition_comes_in_its_place():
+    reader = HubReader(FakeHub([5, 6, 7]), properties=False)
+    reader.follow(PARTITION, 3)
+    found = []
+    wait_until(lambda: found.extend(reader.poll(1, 500)) or found)
+    reader.close()
+    (lost,) = found
+    assert isinstance(lost, LostRecords)
+    assert lost.partition == PARTITION
+    assert isinstance(lost.error, EventHubsDataLost)
 
 
 def test_who_brings_events_waits_while_too_many_are_here(monkeypatch):

@@ -11,6 +11,7 @@ from sparkdrain.io.kafka.client import (
     NO_HEADERS,
     FetchedRecords,
     Headers,
+    LostRecords,
     Partition,
     Sent,
     ServiceTime,
@@ -200,7 +201,7 @@ class FakeRecords(Closing):
         self.next[partition] = offset
 
     def leave(self, partition: Partition) -> None:
-        del self.next[partition]
+        self.next.pop(partition, None)
 
     def pause(self, partition: Partition) -> None:
         self.paused.add(partition)
@@ -208,19 +209,20 @@ class FakeRecords(Closing):
     def resume(self, partition: Partition) -> None:
         self.paused.discard(partition)
 
-    def poll(self, seconds: float, most: int) -> Iterator[FetchedRecords]:
+    def poll(self, seconds: float, most: int) -> Iterator[FetchedRecords | LostRecords]:
         batches = [] if self.kafka.away else list(self._poll(most))
         if not batches:
             time.sleep(seconds)  # as long as a broker would keep it
         yield from batches
 
-    def _poll(self, most: int) -> Iterator[FetchedRecords]:
+    def _poll(self, most: int) -> Iterator[FetchedRecords | LostRecords]:
         for partition, begin in sorted(self.next.items()):
             log = self.kafka.logs[partition]
             if partition in self.paused:
                 continue
             if not log.earliest <= begin <= log.latest:
-                raise KafkaDataLost(str(partition))
+                yield LostRecords(partition, KafkaDataLost(str(partition)))
+                continue
             found = [one for one in log.records if one.offset >= begin][: min(most, self.most)]
             if found:
                 self.next[partition] = found[-1].offset + 1

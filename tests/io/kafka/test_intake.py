@@ -8,6 +8,7 @@ import pytest
 
 from sparkdrain.io.kafka.choose import KafkaService
 from sparkdrain.io.kafka.client import Partition
+from sparkdrain.io.kafka.errors import KafkaDataLost
 from sparkdrain.io.kafka.intake import Intake
 from sparkdrain.io.kafka.settings import Settings
 from sparkdrain.io.kafka.shared import Wanted, acquire, borrow, release
@@ -115,6 +116,45 @@ def test_partitions_that_nobody_asks_for_are_left(kafka, intake, clock):
     assert intake.followed() == [B]
     assert intake._records.next.keys() == {B}
     assert intake.take(A, 0, 0).values == [b"a"]
+
+
+def test_what_is_lost_of_a_partition_is_told_to_who_asks_for_it_and_the_others_go_on(kafka, intake):
+    kafka.put("t", 0, b"a", b"b")
+    kafka.put("t", 1, b"c")
+    intake.take(B, 1, 0)
+    kafka.delete_before("t", 0, 2)
+    kafka.put("t", 1, b"d")
+    intake._lines.pop(A, None)
+    intake._line(A, 0)  # as a reader that asked before
+    assert intake.take(B, 1, 0).values == [b"d"]
+    kafka.put("t", 1, b"e")
+    with pytest.raises(KafkaDataLost, match=r"t\[0\]"):
+        intake.take(A, 0, 0)
+    assert intake.take(B, 2, 0).values == [b"e"]
+    kafka.put("t", 0, b"f")
+    assert intake.take(A, 2, 0).values == [b"f"]
+
+
+def test_what_had_come_before_records_were_lost_is_handed_out_first(kafka, intake):
+    kafka.put("t", 0, b"a")
+    intake.take(B, 0, 0)
+    intake._line(A, 0)
+    intake.take(B, 0, 0)
+    kafka.put("t", 0, b"b", b"c")
+    kafka.delete_before("t", 0, 3)
+    intake.take(B, 0, 0)
+    assert intake.take(A, 0, 0).values == [b"a"]
+    with pytest.raises(KafkaDataLost):
+        intake.take(A, 1, 0)
+
+
+def test_who_asks_again_for_what_is_lost_is_told_again(kafka, intake):
+    kafka.put("t", 0, b"a")
+    kafka.delete_before("t", 0, 1)
+    for _ in range(2):
+        with pytest.raises(KafkaDataLost):
+            intake.take(A, 0, 0)
+    assert kafka.follows == 2
 
 
 def test_connections_are_shared_and_closed_by_the_last_who_lets_go(kafka):

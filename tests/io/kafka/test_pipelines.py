@@ -99,6 +99,20 @@ def test_only_what_was_asked_for_is_read(kafka):
     assert values(between) == [5, 6, 7, 8]
 
 
+@pytest.mark.parametrize("chance", [0, 0.3])
+def test_what_is_lost_of_partitions_is_passed_over_and_told_and_the_others_are_read(
+    kafka, chance, caplog
+):
+    fill(kafka, partitions=3, records=300)
+    kafka.delete_before("t", 1, 40)
+    kafka.delete_before("t", 2, 40)
+    reading = read(start={("t", number): 0 for number in range(3)}, on_lost="skip")
+    out = emitted(lambda p: p | reading, begin=Until(220), fail=losing(chance), attempts=ATTEMPTS)
+    assert values(out) == [n for n in range(300) if n % 3 == 0 or n // 3 >= 40]
+    for number in (1, 2):
+        assert f"t[{number}]: offsets 0 to 39 are gone" in caplog.text
+
+
 def test_an_unbounded_read_goes_on_until_it_is_drained(kafka):
     fill(kafka)
     out = emitted(lambda p: p | read(), begin=Until(100))

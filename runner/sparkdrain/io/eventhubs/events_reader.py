@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
+from sparkdrain.io.errors import RecordsLost
 from sparkdrain.io.eventhubs.follower import Follower
-from sparkdrain.io.kafka.client import RecordReader
+from sparkdrain.io.kafka.client import LostRecords, RecordReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +37,7 @@ class HubReader(RecordReader):
         self._connections = connections
         self._properties = properties
         self._followers: dict[Partition, Follower] = {}
-        self._ready: deque[tuple[Follower, FetchedRecords]] = deque()
+        self._ready: deque[tuple[Follower, FetchedRecords | LostRecords]] = deque()
         self._waiting = 0
         self._failures: deque[EventHubsFailed] = deque()
         self._came = threading.Condition()
@@ -50,7 +51,7 @@ class HubReader(RecordReader):
             offset,
             properties=self._properties,
             take=lambda batch: self._take(follower, batch),
-            fail=self._fail,
+            fail=lambda error: self._fail(follower, partition, error),
         )
         self._followers[partition] = follower
         follower.start()
@@ -72,9 +73,9 @@ class HubReader(RecordReader):
             self._followers[partition].resume()
 
     @override
-    def poll(self, seconds: float, most: int) -> Iterable[FetchedRecords]:
+    def poll(self, seconds: float, most: int) -> Iterable[FetchedRecords | LostRecords]:
         end = time.monotonic() + seconds
-        batches: list[FetchedRecords] = []
+        batches: list[FetchedRecords | LostRecords] = []
         with self._came:
             while not self._ready and not self._failures:
                 left = end - time.monotonic()
@@ -113,7 +114,10 @@ class HubReader(RecordReader):
             self._waiting += len(batch)
             self._came.notify_all()
 
-    def _fail(self, error: EventHubsFailed) -> None:
+    def _fail(self, follower: Follower, partition: Partition, error: EventHubsFailed) -> None:
         with self._came:
-            self._failures.append(error)
+            if isinstance(error, RecordsLost):
+                self._ready.append((follower, LostRecords(partition, error)))
+            else:
+                self._failures.append(error)
             self._came.notify_all()

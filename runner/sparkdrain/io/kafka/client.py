@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from sparkdrain.io.errors import RecordsLost
     from sparkdrain.io.kafka.note import Recorded
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -76,6 +77,22 @@ class FetchedRecords:
         """The same with a time for those records that have none."""
         times = [millis if time == NO_TIME else time for time in self.times]
         return replace(self, times=times)
+
+
+@dataclass(frozen=True, slots=True)
+class LostRecords:
+    """What a partition has instead of its next records.
+
+    Attributes:
+        partition: that is followed no longer.
+        error: why the offset that comes next cannot be read.
+    """
+
+    partition: Partition
+    error: RecordsLost
+
+    def __len__(self) -> int:
+        return 0
 
 
 def nothing(partition: Partition, after: int) -> FetchedRecords:
@@ -154,12 +171,13 @@ class RecordReader(Protocol):
     def resume(self, partition: Partition) -> None:
         """Hand out its records again."""
 
-    def poll(self, seconds: float, most: int) -> Iterable[FetchedRecords]:
+    def poll(self, seconds: float, most: int) -> Iterable[FetchedRecords | LostRecords]:
         """Up to ``most`` records of any partitions; waits so long for the first one.
 
+        What has come of one partition is handed out, whatever is wrong with another.
+
         Raises:
-            KafkaDataLost: the offset of a partition is not among those that there are.
-            KafkaRefused: a broker will not have it.
+            KafkaRefused: a broker will not have it. What else has come was handed out before.
         """
 
     def end(self, partition: Partition) -> int | None:

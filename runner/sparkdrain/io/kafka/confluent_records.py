@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import filterfalse, groupby
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from sparkdrain.io.kafka.client import (
     NO_TIME,
     FetchedRecords,
     Headers,
+    LostRecords,
     Partition,
     RecordReader,
     nothing,
@@ -29,8 +30,9 @@ from sparkdrain.io.kafka.confluent_errors import (
 from sparkdrain.io.kafka.errors import KafkaDataLost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from sparkdrain.io.kafka.errors import KafkaFailed
 
 _key = methodcaller("key")
 _value = methodcaller("value")
@@ -70,7 +72,7 @@ class ConfluentRecords(RecordReader):
         self._consumer.resume([TopicPartition(*partition)])
 
     @override
-    def poll(self, seconds: float, most: int) -> Iterator[FetchedRecords]:
+    def poll(self, seconds: float, most: int) -> Iterator[FetchedRecords | LostRecords]:
         # Asked for many with a timeout, it waits until there are so many.
         messages = self._consumer.consume(most, 0)
         if not messages and seconds > 0:
@@ -79,14 +81,21 @@ class ConfluentRecords(RecordReader):
                 messages = [first, *self._consumer.consume(most, 0)]
         if not messages:
             self._problems.check(self._servers)
+        failures: list[KafkaFailed] = []
         for number, same in groupby(messages, _partition):
             for topic, run in groupby(same, methodcaller("topic")):
                 if topic is None:  # an error that is of no partition
-                    self._check_all(run)
+                    errors = filterfalse(may_pass, map(methodcaller("error"), run))
+                    failures.extend(failure(self._servers, error) for error in errors)
                 else:
-                    yield from self._fetched_parts(Partition(topic, number), list(run))
+                    yield from self._fetched_parts(Partition(topic, number), list(run), failures)
+        if failures:
+            # The library has handed out all the others, and will not do so again.
+            raise failures[0]
 
-    def _fetched_parts(self, partition: Partition, messages: list[Any]) -> Iterator[FetchedRecords]:
+    def _fetched_parts(
+        self, partition: Partition, messages: list[Any], failures: list[KafkaFailed]
+    ) -> Iterator[FetchedRecords | LostRecords]:
         begin = 0
         for index, message in enumerate(map(methodcaller("error"), messages)):
             if message is None:
@@ -94,7 +103,7 @@ class ConfluentRecords(RecordReader):
             if index > begin:
                 yield self._fetched(partition, messages[begin:index])
             begin = index + 1
-            yield from self._event(partition, messages[index], message)
+            yield from self._event(partition, messages[index], message, failures)
         if begin < len(messages):
             yield self._fetched(partition, messages[begin:] if begin else messages)
 
@@ -114,20 +123,14 @@ class ConfluentRecords(RecordReader):
         )
 
     def _event(
-        self, partition: Partition, message: Any, error: KafkaError
-    ) -> Iterator[FetchedRecords]:
+        self, partition: Partition, message: Any, error: KafkaError, failures: list[KafkaFailed]
+    ) -> Iterator[FetchedRecords | LostRecords]:
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
             yield nothing(partition, message.offset())
         elif error.code() in LOST:
-            msg = f"{partition}: {error.str()}"
-            raise KafkaDataLost(msg)
+            yield LostRecords(partition, KafkaDataLost(f"{partition}: {error.str()}"))
         elif not may_pass(error):
-            raise failure(self._servers, error, f"{partition}: ")
-
-    def _check_all(self, messages: Iterable[Any]) -> None:
-        for message in messages:
-            if not may_pass(message.error()):
-                raise failure(self._servers, message.error())
+            failures.append(failure(self._servers, error, f"{partition}: "))
 
     @override
     def end(self, partition: Partition) -> int | None:

@@ -11,11 +11,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.io.kafka.client import FetchedRecords, Partition, nothing
+from sparkdrain.io.kafka.client import FetchedRecords, LostRecords, Partition, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.io.errors import RecordsLost
     from sparkdrain.io.kafka.client import RecordReader
 
 # More at once do not fit into the caches of a processor: 2,000 cost half as much again each.
@@ -40,6 +41,7 @@ class _Line:
             no record.
         asked: when it was last asked for.
         newest: when there last was a record, or when it was first asked for.
+        lost: why there is nothing behind what waits, if records were lost.
     """
 
     low: int
@@ -49,6 +51,7 @@ class _Line:
     waiting: deque[FetchedRecords] = field(default_factory=deque)
     held: int = 0
     paused: bool = False
+    lost: RecordsLost | None = None
 
     def goes_on_at(self, offset: int) -> bool:
         first = self.waiting[0].offsets[0] if self.waiting else self.after
@@ -83,6 +86,10 @@ class Intake:
 
         Returns:
             Records; or none, and how far it is certain that there are none.
+
+        Raises:
+            RecordsLost: those that come next in this partition were deleted.
+            ServiceRefused: the service will not have it.
         """
         with self._lock:
             line = self._line(partition, offset)
@@ -91,12 +98,16 @@ class Intake:
             end = line.asked + wait
             left = wait
             while not line.waiting:
+                if line.lost is not None:
+                    # Who asks again asks the service anew.
+                    del self._lines[partition]
+                    raise line.lost
                 self._gather(left)
                 now = self._clock()
                 left = end - now
                 if left <= 0 and now < self._began + _FIRST and self._is_open(partition, line):
                     left = self._began + _FIRST - now
-                if left <= 0:
+                if left <= 0 and line.lost is None:
                     break
             if not line.waiting:
                 return nothing(partition, line.after)
@@ -159,6 +170,11 @@ class Intake:
         self._leave_forgotten()
         for batch in self._records.poll(wait, _AT_ONCE):
             line = self._lines.get(batch.partition)
+            if isinstance(batch, LostRecords):
+                self._records.leave(batch.partition)
+                if line is not None:
+                    line.lost = batch.error
+                continue
             # What was under way when it was told to go on elsewhere is not wanted any more.
             if line is None or batch.after < line.after:
                 continue

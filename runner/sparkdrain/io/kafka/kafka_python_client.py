@@ -17,13 +17,18 @@ from sparkdrain.io.kafka.client import (
     Client,
     FetchedRecords,
     Headers,
+    LostRecords,
     Partition,
     RecordReader,
     Sent,
     Sink,
     nothing,
 )
-from sparkdrain.io.kafka.errors import KafkaFailed, KafkaUnreachable, KafkaWriteFailed
+from sparkdrain.io.kafka.errors import (
+    KafkaDataLost,
+    KafkaUnreachable,
+    KafkaWriteFailed,
+)
 from sparkdrain.io.kafka.kafka_python_clock import KafkaPythonClock
 from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures, made
 from sparkdrain.io.kafka.kafka_python_transactions import KafkaPythonTransactions
@@ -189,16 +194,19 @@ class KafkaPythonRecords(RecordReader):
         self._consumer.resume(TopicPartition(*partition))
 
     @override
-    def poll(self, seconds: float, most: int) -> Iterator[FetchedRecords]:
+    def poll(self, seconds: float, most: int) -> Iterator[FetchedRecords | LostRecords]:
         if not self._told:
             return
         try:
             with Failures(self._servers):
                 found = self._consumer.poll(int(seconds * 1000), max_records=most)
-        except KafkaFailed as error:
-            if isinstance(error, KafkaUnreachable):
-                return  # it goes on by itself
-            raise
+        except KafkaUnreachable:
+            return  # it goes on by itself
+        except KafkaDataLost as error:
+            # Raised only if nothing else has come. It tells the partitions in any collection.
+            lost = error.__cause__.args[0]  # type: ignore[union-attr] # the library's
+            yield from (LostRecords(Partition(*at), error) for at in lost)
+            return
         for at, records in found.items():
             self._told[at] = records[-1].offset + 1
             yield self._fetched(Partition(*at), records)

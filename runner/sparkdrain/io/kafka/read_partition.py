@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from sparkdrain.io.kafka.watermarks import Watermarks
 
 _LOGGER = logging.getLogger(__name__)
-_LOGGER.addFilter(OncePerMinute(time.monotonic))
+_WAITS = logging.getLogger(f"{__name__}.waits")
+_WAITS.addFilter(OncePerMinute(time.monotonic))
 NAMESPACE: Final = "sparkdrain.io.kafka"
 # How long to wait for a record before others have their turn, by whether the end is known.
 # Seconds, as all below.
@@ -126,7 +127,7 @@ class PartitionReader(beam.DoFn):
             else:
                 quiet = self._shared.intake.quiet(partition)
                 if bounded and quiet > _PATIENCE:
-                    _LOGGER.warning(_WAITING, partition, offset)
+                    _WAITS.warning(_WAITING, partition, offset)
                 elif not bounded:
                     self._tell_lag(lag, partition, batch.after)
                     self._catch_up(partition, offset, watermark)
