@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -14,8 +15,10 @@ from sparkdrain.stages.spark import gate
 pytestmark = pytest.mark.spark
 
 THREADS = 4
-MANY = range(300)
+MANY = range(2000)
 """Each takes a round trip: the others come while the first list is filled."""
+LATER = 0.02
+"""Seconds by which each thread begins after the one before, if they are not to begin at once."""
 
 
 @pytest.fixture
@@ -27,12 +30,13 @@ def ways(pipeline):
     return gate.JvmGate(SparkContext.getOrCreate())
 
 
-def at_once(ask):
-    """What ``ask`` gives to each of several threads that begin at one time."""
+def at_once(ask, later=0.0):
+    """What ``ask`` gives to each of several threads, which begin so many seconds apart."""
     begin = Barrier(THREADS)
 
-    def asked(_):
+    def asked(number):
         begin.wait()
+        time.sleep(number * later)
         return ask()
 
     with ThreadPoolExecutor(THREADS) as threads:
@@ -40,11 +44,11 @@ def at_once(ask):
 
 
 def test_a_list_has_all_its_numbers_for_everybody(ways):
-    assert at_once(lambda: ways.numbers(MANY).size()) == [len(MANY)] * THREADS
+    assert at_once(lambda: ways.numbers(MANY).size(), LATER) == [len(MANY)] * THREADS
 
 
 def test_a_choice_of_partitions_has_all_of_them_for_everybody(ways):
-    assert at_once(lambda: ways.chosen(MANY).size()) == [len(MANY)] * THREADS
+    assert at_once(lambda: ways.chosen(MANY).size(), LATER) == [len(MANY)] * THREADS
 
 
 def test_places_are_all_there_for_everybody(ways):
