@@ -65,7 +65,7 @@ class Shared:
         self.partitions: Asking[tuple[float, Sequence[Partition]]] = Asking("partitions")
         self._topics: frozenset[str] = frozenset()
         self.reached: dict[Partition, tuple[int, Timestamp | None]] = {}
-        """By partition: the offset behind what was handed over last, and the watermark there."""
+        """The offset behind what was handed over last of a partition, and the watermark there."""
 
     @cached_property
     def client(self) -> LogClient:

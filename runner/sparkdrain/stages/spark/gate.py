@@ -20,8 +20,8 @@ _GATES_KEPT: Final = 4
 class JvmGate:
     """Ways into Spark's JVM, found once: each look-up is a round trip, and rounds are short.
 
-    For jobs in several threads: a list in the JVM is shared when it has all of its elements, and
-    nobody changes it then.
+    Jobs in several threads share it. A list in the JVM is shared when it has all of its elements,
+    and is not changed then.
     """
 
     def __init__(self, context: SparkContext) -> None:
