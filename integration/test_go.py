@@ -91,7 +91,15 @@ def test_a_go_program_finds_what_it_expects_and_fails_if_it_does_not(tmp_path):
         with grpc.insecure_channel(endpoint) as channel:
             client = JobClient(channel)
             jobs = client.jobs()
-            by_id, in_full = (client.counts(j.job_id) for j in jobs if j.state == api.JobState.DONE)
+            done = [job.job_id for job in jobs if job.state == api.JobState.DONE]
+            by_id, in_full = map(client.counts, done)
+            warnings = [
+                [text for text in client.messages(job_id) if "halfway" in text] for job_id in done
+            ]
+        # Over LOOPBACK the client logs messages of the job in the process of the harness.
+        assert [[text.rpartition(": ")[2] for text in each] for each in warnings] == [
+            ["halfway"]
+        ] * 2
         # The harness of a pool is not told that it may send metrics by short ids alone.
         assert 1000 in by_id
         assert by_id == in_full

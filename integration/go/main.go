@@ -15,6 +15,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/rtrackers/offsetrange"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/passert"
@@ -81,6 +82,9 @@ func (fn *byKey) ProcessElement(ctx context.Context, number int, emit func(strin
 		must(os.WriteFile(fn.Mark, []byte(strconv.Itoa(os.Getpid())), 0o600))
 		must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 		select {}
+	}
+	if number == fn.Deadly {
+		log.Warn(ctx, "halfway")
 	}
 	counted.Inc(ctx, 1)
 	emit(fmt.Sprintf("key %d", number%fn.Keys), number)

@@ -399,6 +399,8 @@ def test_only_what_a_harness_says_to_the_user_is_told():
     # Of the harness before it, in a program of the user's.
     channels = "vendor.io.grpc.internal.ManagedChannelOrphanWrapper"
     entries.log_entries.add(log_location=channels, message="garbage", severity=severe)
+    client = "/go/pkg/beam/runners/universal/runnerlib/execute.go:109"
+    entries.log_entries.add(log_location=client, message="(id=4)the last", severity=severe)
     entries.log_entries.add(log_location=TORN_DOWN, message="torn down", severity=severe)
     try:
         with grpc.insecure_channel(services.socket) as channel:

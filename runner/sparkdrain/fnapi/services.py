@@ -75,6 +75,10 @@ _LEVELS: Final = {
 # next harness of a program says so, as an error.
 _CHANNELS_LEFT_OPEN: Final = ".io.grpc.internal.ManagedChannelOrphanWrapper"
 
+# Go's client logs the messages of its job there. Over LOOPBACK it is in the process of a harness,
+# whose log it shares: told again, each would come back as another message, without an end.
+_GO_CLIENT: Final = "/runners/universal/runnerlib/"
+
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
@@ -269,7 +273,8 @@ class SdkServices(
                 trace = f"\n{entry.trace}" if entry.trace else ""
                 text = f"{step}: {entry.message}{trace}" if step else f"{entry.message}{trace}"
                 _LOGGER.log(level, "%s: %s", entry.log_location, text)
-                if step or level >= logging.WARNING:
+                is_echo = _GO_CLIENT in entry.log_location
+                if (step or level >= logging.WARNING) and not is_echo:
                     client.log(level, text)
         return iter(())
 
