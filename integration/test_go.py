@@ -82,6 +82,8 @@ def test_a_go_program_finds_what_it_expects_and_fails_if_it_does_not(tmp_path):
         failed = ran(exact, exact, endpoint, "--wrong")
         assert failed.returncode == 1
         assert "sums/" in failed.stdout
+        assert "actual PCollection does not match expected values" in failed.stdout.splitlines()[1]
+        assert "pump.py" not in failed.stdout, "it is nothing to a user of Go"
         refused = ran(exact, other, endpoint)
         assert refused.returncode == 1
         assert "worker binary is for darwin/arm64" in refused.stdout

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from sparkdrain.errors import BadSetup, TruncatedInput
-from sparkdrain.notes import add_note
 
 DISCONNECTED: Final = (
     "it has ended its connection, or sent what is no message of the Fn API. Look at what the "
     "harness itself wrote, and at the log of the executor. "
 )
-_PYTHONS = "Traceback (most recent call last)"
+_PYTHONS: Final = "Traceback (most recent call last)"
+# The innermost of Go's errors comes last, and names the step if a DoFn has returned it.
+_GOS_CAUSE: Final = "\n\tcaused by:\n"
+_GOS_DOFN: Final = re.compile(r"DoFn\[UID:\d+, PID:(.+?), Name: .*?\] failed:\n(.+)", re.DOTALL)
+_JAVAS_WRAPPER: Final = "org.apache.beam.sdk.util.UserCodeException: "
 
 
 class HarnessLost(TruncatedInput):
@@ -31,10 +35,15 @@ class HarnessNotStarted(BadSetup):
 
 
 class HarnessFailed(RuntimeError):
-    """An instruction has failed in a harness; mostly, user code has raised."""
+    """An instruction has failed in a harness; mostly, user code has raised.
+
+    Attributes:
+        told: all that the harness says of it, with its own stack.
+    """
 
     # The harness itself names the step.
     _tagged_with_step = True
+    told = ""
 
 
 def lost(why: str) -> HarnessLost:
@@ -53,16 +62,28 @@ def garbled(why: str, what: str = "elements") -> HarnessGarbled:
 
 def failed(error: str) -> HarnessFailed:
     """What a harness tells of an error, as an exception that is called what the error is called."""
-    lines = error.strip().splitlines()
-    said = _words_of_python(lines) if _PYTHONS in error else lines[0] if lines else "no words"
+    said = _words_of_user(error.strip())
     name, colon, text = said.partition(": ")
     if not colon or " " in name:
         name, text = "RuntimeError", said
     # So it is printed as it would be where it was raised.
     kind = type(name, (HarnessFailed,), {"__module__": "builtins"})
     exception: HarnessFailed = kind(text)
-    add_note(exception, f"The SDK harness says:\n{error.strip()}")
+    exception.told = error.strip()
     return exception
+
+
+def _words_of_user(error: str) -> str:
+    """What user code has raised, as its language prints it, without the SDK's own layers."""
+    if _PYTHONS in error:
+        return _words_of_python(error.splitlines())
+    of_dofn = _GOS_DOFN.fullmatch(error.rpartition(_GOS_CAUSE)[2])
+    if of_dofn is not None:
+        return f"{of_dofn[2].strip()} [while running '{of_dofn[1]}']"
+    first = error.partition("\n")[0]
+    while first.startswith(_JAVAS_WRAPPER):
+        first = first.removeprefix(_JAVAS_WRAPPER)
+    return first or "no words"
 
 
 def _words_of_python(lines: list[str]) -> str:

@@ -10,10 +10,11 @@ import sys
 import traceback
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain import errors
 from sparkdrain.errors import DrainLimitExceeded, TooLarge, UnreadableState
+from sparkdrain.fnapi.errors import HarnessFailed
 from sparkdrain.harness.step_name import step_of
 from sparkdrain.notes import message_of, trace_of
 from sparkdrain.redaction import redact
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
+SAID: Final = "The SDK harness says:"
+"""The account of what a harness has told begins so."""
 _MARK = "sparkdrain-failure:"
 _PATTERN = re.compile(_MARK + r"([A-Za-z0-9+/=]+)")
 # Spark repeats the text several times, and it crosses the network as one exception message.
@@ -46,7 +49,8 @@ class Failure:
         kind: the name of the exception's type, or of the one of ``sparkdrain.errors`` above it.
         message: type and text as Python prints them, ``[while running 'step']`` included.
         trace: where it was raised; of user code only the frames that are the user's or a
-            library's.
+            library's. What user code outside of the runner's process has raised, its harness
+            accounts for.
         by_user: whether user code raised it, not the runner's own.
     """
 
@@ -108,7 +112,7 @@ def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failur
         _kind_of(error),
         # Spark writes it into the executor's log.
         _shortened(redact(message)),
-        _shortened(redact(_trace(_cause(error)))),
+        _shortened(redact(_account(error))),
         by_user,
         level,
         slot,
@@ -146,6 +150,12 @@ def silence_told_failures(logger: logging.Logger) -> None:
 
 def _is_not_told(record: logging.LogRecord) -> bool:
     return not getattr(record.msg, "_tagged_with_step", False)
+
+
+def _account(error: BaseException) -> str:
+    if isinstance(error, HarnessFailed):
+        return f"{SAID}\n\n{error.told}"
+    return _trace(_cause(error))
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -24,7 +24,7 @@ from sparkdrain.errors import (
     WorkerLost,
 )
 from sparkdrain.stages.spark.errors import gist, told_by_spark
-from sparkdrain.stages.telling.failure import Failure, failure_in
+from sparkdrain.stages.telling.failure import SAID, Failure, failure_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,10 +133,8 @@ def of_failure(failure: Failure) -> SparkDrainError:
     kind = _OURS.get(failure.kind)
     if kind is not None and not failure.by_user:
         return kind(failure.message.partition(": ")[2])
-    where = (
-        f"Raised in slot {failure.slot} of level {failure.level} on {failure.host}; "
-        "the worker's traceback:"
-    )
+    where = f"Raised in slot {failure.slot} of level {failure.level} on {failure.host}"
+    where += "." if failure.trace.startswith(SAID) else "; the worker's traceback:"
     head = failure.message
     if failure.kind == "StoreFailed" or (_NO_SPACE in head and not failure.by_user):
         return BadSetup(
