@@ -101,7 +101,14 @@ def _fetch() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (CACHE / "fetched").exists():
             return
-        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
+        command = [
+            "npm",
+            "install",
+            "--loglevel=error",
+            "--no-audit",
+            "--no-fund",
+            "--ignore-scripts",
+        ]
         command += ["--omit=dev", "--prefix", str(CACHE), f"azurite@{VERSION}"]
         subprocess.run(command, check=True, timeout=600)
         (CACHE / "fetched").touch()
