@@ -209,7 +209,7 @@ def test_what_user_code_raises_is_raised_with_its_step(run):
     with pytest.raises(RuntimeError, match=r"^no 7 \[while running 'Parse") as caught:
         run(build)
     assert type(caught.value).__name__ == "ValueError"
-    assert "in fail" in caught.value.__notes__[0]
+    assert "in fail" in caught.value.told
 
 
 def test_metrics_of_user_code_are_in_the_reports(run):

@@ -127,7 +127,7 @@ def test_the_element_that_user_code_fails_on_is_told_with_the_exception(harnesse
     told = Told()
     with pytest.raises(RuntimeError, match="Parse") as caught:
         _run(build, harnesses, told, experiment)
-    assert caught.value.__notes__[1:] == ["It was at an element of Create/Map(decode): 7"]
+    assert caught.value.__notes__ == ["It was at an element of Create/Map(decode): 7"]
     if experiment == EXCEPTIONS:
         assert told == []
 
