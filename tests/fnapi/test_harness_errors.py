@@ -21,9 +21,9 @@ GO = (
     "want 1\n\ngot 2"
 )
 JAVA = (
-    "org.apache.beam.sdk.util.UserCodeException: java.lang.IllegalStateException: boom\n"
+    "org.apache.beam.sdk.util.UserCodeException: java.lang.AssertionError: \nwant 1\ngot 2\n"
     "\tat org.apache.beam.sdk.util.UserCodeException.wrap(UserCodeException.java:39)\n"
-    "Caused by: java.lang.IllegalStateException: boom\n\tat Main$1.run(Main.java:7)\n"
+    "Caused by: java.lang.AssertionError: \nwant 1\ngot 2\n\tat Main$1.run(Main.java:7)\n"
 )
 PYTHON = (
     "Traceback (most recent call last):\n"
@@ -47,7 +47,7 @@ def test_an_error_says_the_same_on_the_driver(error: Exception) -> None:
     [
         (GO, "RuntimeError: want 1\n\ngot 2 [while running 'Check/main.f']"),
         (PANIC, "panic: at the disco"),
-        (JAVA, "java.lang.IllegalStateException: boom"),
+        (JAVA, "java.lang.AssertionError: \nwant 1\ngot 2"),
         (PYTHON, "ValueError: invalid literal [while running 'Parse']"),
         ("", "RuntimeError: no words"),
     ],

@@ -15,6 +15,7 @@ _PYTHONS: Final = "Traceback (most recent call last)"
 # The innermost of Go's errors comes last, and names the step if a DoFn has returned it.
 _GOS_CAUSE: Final = "\n\tcaused by:\n"
 _GOS_DOFN: Final = re.compile(r"DoFn\[UID:\d+, PID:(.+?), Name: .*?\] failed:\n(.+)", re.DOTALL)
+_JAVAS_FRAME: Final = "\n\tat "
 _JAVAS_WRAPPER: Final = "org.apache.beam.sdk.util.UserCodeException: "
 
 
@@ -80,10 +81,11 @@ def _words_of_user(error: str) -> str:
     of_dofn = _GOS_DOFN.fullmatch(error.rpartition(_GOS_CAUSE)[2])
     if of_dofn is not None:
         return f"{of_dofn[2].strip()} [while running '{of_dofn[1]}']"
-    first = error.partition("\n")[0]
-    while first.startswith(_JAVAS_WRAPPER):
-        first = first.removeprefix(_JAVAS_WRAPPER)
-    return first or "no words"
+    message, at, _ = error.partition(_JAVAS_FRAME)
+    said = message if at else error.partition("\n")[0]
+    while said.startswith(_JAVAS_WRAPPER):
+        said = said.removeprefix(_JAVAS_WRAPPER)
+    return said or "no words"
 
 
 def _words_of_python(lines: list[str]) -> str:
