@@ -37,9 +37,7 @@ class JvmGate:
         self._array_list = jvm.java.util.ArrayList
         self._to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
         self._list_of = lru_cache(_KEPT)(self._new_list)
-        self._set_of = lru_cache(_KEPT)(
-            lambda numbers: self._to_seq(self._list_of(numbers)).toSet()
-        )
+        self._set_of = lru_cache(_KEPT)(self._new_set)
         self._located = lru_cache(_PLACES_KEPT)(self._new_located)
         self._worker = lru_cache(_KEPT)(self._new_worker)
         # Of a range PySpark would make the elements in Python workers, the session's own.
