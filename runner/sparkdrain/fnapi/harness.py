@@ -741,4 +741,6 @@ class _Finalizer:
         )
         answer = self._worker.ask(request, _FINALIZE_SECONDS)
         if answer is not None and answer.error:
-            raise failed(answer.error)
+            error = failed(answer.error)
+            add_note(error, error.told)  # who calls finalizers logs their errors with their notes
+            raise error

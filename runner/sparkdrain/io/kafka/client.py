@@ -177,7 +177,8 @@ class RecordReader(Protocol):
         What has come of one partition is handed out, whatever is wrong with another.
 
         Raises:
-            KafkaRefused: a broker will not have it. What else has come was handed out before.
+            KafkaRefused: a broker will not have it. What else has come is handed out before, or
+                by the next call.
         """
 
     def end(self, partition: Partition) -> int | None:
