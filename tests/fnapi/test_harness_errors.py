@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 
 import pytest
+from apache_beam.portability.api import beam_fn_api_pb2
 
 from sparkdrain.fnapi.errors import HarnessFailed, failed, garbled, lost
+from sparkdrain.fnapi.harness import _Finalizer
 from sparkdrain.jobs.failures import describe
 from sparkdrain.stages.telling.failure import failure_of
 from sparkdrain.stages.telling.spark_error import of_failure
@@ -66,3 +69,12 @@ def test_what_user_code_has_raised_comes_first_and_what_the_harness_says_last(to
     assert text.endswith(f"\n\nThe SDK harness says:\n\n{told.strip()}".rstrip())
     assert "in slot 0 of level 1 on here." in text
     assert text.count("Traceback") == told.count("Traceback"), "the runner's own frames"
+
+
+def test_what_a_harness_says_of_a_finalizer_that_failed_is_in_its_notes():
+    """Such an error is logged, with its notes, and told nowhere else."""
+    answer = beam_fn_api_pb2.InstructionResponse(error=JAVA)
+    finalizer = _Finalizer(SimpleNamespace(ask=lambda *_: answer), "bundle-1")
+    with pytest.raises(HarnessFailed) as caught:
+        finalizer()
+    assert caught.value.__notes__ == [JAVA.strip()]
