@@ -14,7 +14,7 @@ import pytest
 from java_program import compiled, ran
 
 from sparkdrain.fnapi.java import can_share, java_program
-from sparkdrain.fnapi.shared_jvm import PROGRAM
+from sparkdrain.fnapi.shared_process import PROGRAM
 from tests.support.job_client import JobClient
 from tests.support.server_process import server_process
 

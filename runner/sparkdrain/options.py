@@ -216,9 +216,9 @@ class JobSettings:
 def _check_workers(parallelism: object) -> None:
     if parallelism not in _WORKERS:
         message = (
-            f"--sdk_worker_parallelism={parallelism} has no effect. A slot has a harness of its "
-            "own. With 1, the default, the slots of an executor share one JVM for code in Java; "
-            "with 0, each slot has a JVM of its own."
+            f"--sdk_worker_parallelism={parallelism} has no effect. With 1, the default, the slots "
+            "of an executor share one JVM for code in Java, and one process for code in Go; with "
+            "0, each slot has its own."
         )
         raise BadOption(message)
 

@@ -15,6 +15,7 @@ import zipfile
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -23,13 +24,16 @@ from sparkdrain.fnapi import class_paths, guard, java_process, launch, process
 from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.fnapi.java import can_share, thread_group
 from sparkdrain.fnapi.java_process import Jars, JavaProcess
-from sparkdrain.fnapi.shared_jvm import JvmPlace, SharedJvm
+from sparkdrain.fnapi.shared_process import SharedPlace, SharedProcess
 from sparkdrain.fnapi.spare_jvm import SpareJvm, shared_java, take
 from sparkdrain.graph.environments import STAGED_JAVA
 from sparkdrain.hosts.orphans import SHARED
 from sparkdrain.own_folder import is_private
 from sparkdrain.stages.workers.code_archive import code_archive
 from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from sparkdrain.fnapi.process import Command
 
 LOGGING = """package org.apache.beam.fn.harness.logging;
 import java.util.logging.*;
@@ -215,7 +219,7 @@ class Slot:
             Jars(jars, {}, lambda _: str(jars["all.jar"])),
             lambda id_: {"HARNESS_ID": id_, "ORDERS": str(orders), **group(id_)},
             "here",
-            JvmPlace(executor, job),
+            SharedPlace(executor, job),
             waiting,
             self.torn_down,
         )
@@ -416,11 +420,11 @@ def children():
     """Processes that call ``pause`` when they have a JVM; each is killed at the end."""
     started: list[int] = []
 
-    def start(place: JvmPlace, command: list[str]) -> int:
+    def start(place: SharedPlace, command: list[str]) -> int:
         child = os.fork()
         if child == 0:
             try:
-                place.enter(partial(SharedJvm.start, lambda _: command), {})
+                place.enter(partial(SharedProcess.start, lambda _: (command, {})), {})
                 signal.pause()
             finally:
                 os._exit(1)
@@ -438,7 +442,7 @@ def children():
 
 
 def test_what_callers_share_ends_when_the_last_of_them_is_killed(tmp_path, children):
-    place = JvmPlace(tmp_path / "executor", "job")
+    place = SharedPlace(tmp_path / "executor", "job")
     pid = tmp_path / "pid"
     command = ["sh", "-c", f"echo $$ > {pid}; exec sleep 1000"]
     first, second = (children.start(place, command) for _ in range(2))
@@ -448,7 +452,7 @@ def test_what_callers_share_ends_when_the_last_of_them_is_killed(tmp_path, child
     held = folder / "held"
     wait_until(lambda: callers(held) >= 3 and pid.exists() and pid.read_text())
     children.kill(first)
-    other = wait_until(lambda: SharedJvm.held(folder))
+    other = wait_until(lambda: SharedProcess.held(folder))
     other.let_go()
     assert folder.exists()
     children.kill(second)
@@ -460,11 +464,11 @@ def test_what_ends_is_not_found_any_more(tmp_path):
     """Else a slot would have a JVM that is about to die."""
     told = tmp_path / "told"
     script = f"trap 'touch {told}; sleep 1; exit' TERM; touch {told}-1; sleep 1000 & wait"
-    jvm = SharedJvm.start(lambda _: ["sh", "-c", script])
+    jvm = SharedProcess.start(lambda _: (["sh", "-c", script], {}))
     wait_until((tmp_path / "told-1").exists)
     jvm.let_go()
     wait_until(told.exists)
-    assert SharedJvm.held(jvm.folder) is None
+    assert SharedProcess.held(jvm.folder) is None
     wait_until(partial(is_gone, jvm.folder))
 
 
@@ -482,8 +486,10 @@ connections[1].recv(1)
 def test_what_user_code_has_forked_keeps_neither_a_harness_nor_the_jvm(tmp_path):
     ended, executor = tmp_path / "ended", tmp_path / "executor"
     command = [sys.executable, "-c", _LISTENS, str(ended)]
-    place = JvmPlace(executor, "job")
-    first, second = (place.enter(partial(SharedJvm.start, lambda _: command), {}) for _ in range(2))
+    place = SharedPlace(executor, "job")
+    first, second = (
+        place.enter(partial(SharedProcess.start, lambda _: (command, {})), {}) for _ in range(2)
+    )
     child = os.fork()
     if child == 0:
         signal.pause()
@@ -500,13 +506,13 @@ def test_what_user_code_has_forked_keeps_neither_a_harness_nor_the_jvm(tmp_path)
 def test_a_guard_that_is_killed_takes_its_command_with_it(tmp_path):
     pid = tmp_path / "pid"
     command = ["sh", "-c", f"echo $$ $PPID > {pid}; exec sleep 1000"]
-    place = JvmPlace(tmp_path / "executor", "job")
-    slot = place.enter(partial(SharedJvm.start, lambda _: command), {})
+    place = SharedPlace(tmp_path / "executor", "job")
+    slot = place.enter(partial(SharedProcess.start, lambda _: (command, {})), {})
     jvm, guard_ = wait_until(lambda: pid.exists() and pid.read_text()).split()
     os.kill(int(guard_), signal.SIGKILL)
     wait_until(slot.has_ended)
     wait_until(lambda: not Path("/proc", jvm).exists())
-    other = place.enter(partial(SharedJvm.start, lambda _: ["sleep", "1000"]), {})
+    other = place.enter(partial(SharedProcess.start, lambda _: (["sleep", "1000"], {})), {})
     assert other._shared.folder != slot._shared.folder
     # The next one that starts has swept.
     assert is_gone(slot._shared.folder)
@@ -517,8 +523,8 @@ def test_a_guard_that_is_killed_takes_its_command_with_it(tmp_path):
 
 
 def test_a_harness_that_another_thread_lets_go_has_ended(tmp_path):
-    place = JvmPlace(tmp_path / "executor", "job")
-    slot = place.enter(partial(SharedJvm.start, lambda _: ["sleep", "1000"]), {})
+    place = SharedPlace(tmp_path / "executor", "job")
+    slot = place.enter(partial(SharedProcess.start, lambda _: (["sleep", "1000"], {})), {})
     connection = slot._connection
     slot.let_go()
     slot._connection = connection  # as another thread has seen it a moment before
@@ -527,9 +533,9 @@ def test_a_harness_that_another_thread_lets_go_has_ended(tmp_path):
 
 
 def test_the_folder_of_an_executor_that_is_gone_is_not_made_again(tmp_path):
-    place = JvmPlace(tmp_path / "gone" / "executor", "job")
+    place = SharedPlace(tmp_path / "gone" / "executor", "job")
     with pytest.raises(FileNotFoundError):
-        place.enter(partial(SharedJvm.start, lambda _: ["true"]), {})
+        place.enter(partial(SharedProcess.start, lambda _: (["true"], {})), {})
     assert not (tmp_path / "gone").exists()
 
 
@@ -565,15 +571,15 @@ def test_executors_run_the_program_though_they_have_this_package_in_an_archive(t
 
 
 def test_a_jvm_that_is_gone_when_a_slot_takes_it_is_replaced(tmp_path):
-    gone = SharedJvm.start(lambda _: ["true"])
+    gone = SharedProcess.start(lambda _: (["true"], {}))
     wait_until(lambda: gone.status() is not None)
-    sleeping = partial(SharedJvm.start, lambda _: ["sleep", "1000"])
+    sleeping = partial(SharedProcess.start, lambda _: (["sleep", "1000"], {}))
     made = iter([lambda: gone, sleeping])
 
-    def start() -> SharedJvm:
+    def start() -> SharedProcess:
         return next(made)()
 
-    slot = JvmPlace(tmp_path / "executor", "job").enter(start, {})
+    slot = SharedPlace(tmp_path / "executor", "job").enter(start, {})
     assert not slot.has_ended()
     wait_until(partial(is_gone, gone.folder))
     folder = slot._shared.folder
@@ -584,8 +590,8 @@ def test_a_jvm_that_is_gone_when_a_slot_takes_it_is_replaced(tmp_path):
 def test_a_jvm_of_which_a_full_disk_hides_the_place_ends(tmp_path, monkeypatch):
     started = []
 
-    def start() -> SharedJvm:
-        started.append(SharedJvm.start(lambda _: ["sleep", "1000"]))
+    def start() -> SharedProcess:
+        started.append(SharedProcess.start(lambda _: (["sleep", "1000"], {})))
         return started[-1]
 
     def full(*_) -> int:
@@ -594,16 +600,16 @@ def test_a_jvm_of_which_a_full_disk_hides_the_place_ends(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", full)
         with pytest.raises(OSError, match="the disk is full"):
-            JvmPlace(tmp_path / "executor", "job").enter(start, {})
+            SharedPlace(tmp_path / "executor", "job").enter(start, {})
     wait_until(partial(is_gone, started[0].folder))
 
 
 def test_a_guard_that_cannot_write_how_its_command_ended_removes_its_folder(tmp_path):
-    def command(folder: Path) -> list[str]:
+    def command(folder: Path) -> Command:
         (folder / guard.ENDED).mkdir()  # as if the disk was full
-        return ["touch", str(tmp_path / "ran")]
+        return ["touch", str(tmp_path / "ran")], {}
 
-    jvm = SharedJvm.start(command)
+    jvm = SharedProcess.start(command)
     wait_until((tmp_path / "ran").exists)
     wait_until(lambda: jvm.connect() is None)
     jvm.let_go()
@@ -612,7 +618,7 @@ def test_a_guard_that_cannot_write_how_its_command_ended_removes_its_folder(tmp_
 
 def test_what_user_code_has_started_ends_with_the_jvm_and_not_with_its_slots(tmp_path):
     pid = tmp_path / "pid"
-    jvm = SharedJvm.start(lambda _: ["sh", "-c", f"sleep 1000 & echo $! > {pid}; exit 3"])
+    jvm = SharedProcess.start(lambda _: (["sh", "-c", f"sleep 1000 & echo $! > {pid}; exit 3"], {}))
     wait_until(lambda: jvm.status() == 3)
     assert jvm.connect() is None
     stat = Path("/proc", pid.read_text().strip(), "stat")

@@ -48,9 +48,9 @@ import socket, sys
 from sparkdrain.hosts.memory_limit import MemoryLimit
 from sparkdrain.hosts.warden import Warden
 assert adopt_orphans()
-shared = orphan("cp $(command -v sleep) $0/sparkdrain-jvm; exec $0/sparkdrain-jvm 600")
+shared = orphan("cp $(command -v sleep) $0/sparkdrain-sdks; exec $0/sparkdrain-sdks 600")
 killed = orphan("exec sleep 600")
-while "sparkdrain-jvm" not in {child.name for child in children()}:
+while "sparkdrain-sdks" not in {child.name for child in children()}:
     time.sleep(0.05)
 host = os.fork()
 if host == 0:

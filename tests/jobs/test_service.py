@@ -60,6 +60,7 @@ def test_a_job_is_prepared_run_and_followed(connect):
     assert call.pipeline_options == {
         "slots": "3",
         "spark_master_url": "local[4]",
+        "sdk_worker_parallelism": "0",
         "my_own": "x",
     }
     assert call.pipeline == PIPELINE
@@ -93,6 +94,7 @@ def test_options_among_the_flags_of_a_go_program_count(connect):
     # Go's own harness reads all of them where they were.
     assert call.pipeline_options["go_options"] == {"options": flags}
     assert "my_own" not in call.pipeline_options
+    assert call.pipeline_options["sdk_worker_parallelism"] == "0"
     code, details, _ = error_of(
         lambda: prepare(connect(engine), go_options={"options": {"slots": "many"}})
     )

@@ -22,7 +22,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-NAME = "sparkdrain-jvm"
+NAME = "sparkdrain-sdks"
 """What the system calls the guard of a command that callers share; it takes 15 characters."""
 ENDED = "ended"
 _SET_DEATH_SIGNAL = 1  # of <linux/prctl.h>

@@ -151,19 +151,12 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._to_finalize: list[str] = []
         self._residuals: list[beam_fn_api_pb2.DelayedBundleApplication] = []
         self._outbound: Outbound | None = None
-        self._tokens = [
-            beam_fn_api_pb2.ProcessBundleRequest.CacheToken(
-                side_input=beam_fn_api_pb2.ProcessBundleRequest.CacheToken.SideInput(
-                    transform_id=side.transform, side_input_id=side.tag
-                ),
-                token=uuid.uuid4().bytes,
-            )
-            for side in stage.side_inputs
-        ]
         # Without a further level, a slot that gets no elements needs no harness.
         self._worker = outside.harnesses.lend(
             outside.job, stage.environment, environment, ahead=wiring.keep
         )
+        # A process knows one token for each side input: that of the slot which was last to tell it.
+        self._tokens = [] if self._worker.is_shared else _side_tokens(stage)
         try:
             self._descriptor = descriptor_for(
                 stage,
@@ -650,11 +643,26 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
     def stack(self) -> tuple[Frame, ...]:
         if not self._instruction:
             return ()
-        return stack_in(self._worker.status(_TELL_SECONDS), thread_group(self._worker.id))
+        worker = self._worker
+        status = worker.status(_TELL_SECONDS)
+        return stack_in(status, thread_group(worker.id), is_shared=worker.is_shared)
 
     @override
     def tell_more(self, transform: TransformId, *, more: bool) -> None:
         pass
+
+
+def _side_tokens(stage: Stage) -> list[beam_fn_api_pb2.ProcessBundleRequest.CacheToken]:
+    """What lets a harness keep side inputs between bundles."""
+    return [
+        beam_fn_api_pb2.ProcessBundleRequest.CacheToken(
+            side_input=beam_fn_api_pb2.ProcessBundleRequest.CacheToken.SideInput(
+                transform_id=side.transform, side_input_id=side.tag
+            ),
+            token=uuid.uuid4().bytes,
+        )
+        for side in stage.side_inputs
+    ]
 
 
 def _windowing(

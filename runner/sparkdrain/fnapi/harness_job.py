@@ -24,8 +24,9 @@ class HarnessJob:
         when_over: has a function called when the job is over. Then its harnesses end in order.
         log: takes the level and the text of each record that a client of the job is to see.
         samples: takes samples of elements; None if the job wants none.
-        executor: a folder of this executor, in which the slots of the job find a JVM that they
-            share; None if there is no such folder. It may not be there yet.
+        executor: a folder of this executor, in which the slots of the job find a harness that
+            they share; None if there is no such folder. It may not be there yet.
+        slots: how many slots the job has.
     """
 
     id: str
@@ -35,6 +36,7 @@ class HarnessJob:
     log: Callable[[int, str], object] = lambda _level, _text: None
     samples: SampleTeller | None = None
     executor: Path | None = None
+    slots: int = 1
 
     @property
     def samples_all(self) -> bool:

@@ -173,7 +173,14 @@ class Harnesses:
             if spare is None
             else (spare.life, spare.worker_id)
         )
-        worker = SdkWorker(id_, life.how_it_ended, life.last_words, torn_down, life.connected)
+        worker = SdkWorker(
+            id_,
+            life.how_it_ended,
+            life.last_words,
+            torn_down,
+            life.connected,
+            is_shared=life.is_shared,
+        )
         kept = _Kept(worker, life, folder, has_begun=spare is not None)
         try:
             info = provision_info(

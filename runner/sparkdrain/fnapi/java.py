@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from google.protobuf import json_format, text_format
 from sparkdrain.fnapi.descriptor import descriptor_of
 from sparkdrain.fnapi.errors import HarnessNotStarted
 from sparkdrain.fnapi.provision import RUNNER_CAPABILITIES, options_struct, with_cache
+from sparkdrain.fnapi.public_name import public_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +90,7 @@ def java_variables(
 
 def thread_group(worker_id: str) -> str:
     """The name of the group of a harness's threads, which is no secret as the id is."""
-    return f"sparkdrain-{hashlib.sha256(worker_id.encode()).hexdigest()[:16]}"
+    return f"sparkdrain-{public_name(worker_id)}"
 
 
 def newer_java(words: str) -> str:

@@ -12,12 +12,14 @@ from typing_extensions import override
 from sparkdrain.fnapi import class_paths
 from sparkdrain.fnapi.java import JAVA_HARNESS
 from sparkdrain.fnapi.process import STOP_SECONDS, Life
-from sparkdrain.fnapi.shared_jvm import JvmPlace, SharedJvm, SlotInJvm
+from sparkdrain.fnapi.shared_process import SharedPlace, SharedProcess, SlotInProcess
 from sparkdrain.fnapi.spare_jvm import shared_java, take
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
+
+    from sparkdrain.fnapi.process import Command
 
 _LOADED: Final = "loaded"
 
@@ -55,7 +57,7 @@ class JavaProcess(Life):
         jars: Jars,
         variables: Callable[[str], Mapping[str, str]],
         endpoint: str,
-        place: JvmPlace,
+        place: SharedPlace,
         waiting: Path | None,
         torn_down: threading.Event,
     ) -> None:
@@ -65,8 +67,8 @@ class JavaProcess(Life):
         self._place = place
         self._waiting = waiting
         self._torn_down = torn_down
-        self._slot: SlotInJvm | None = None
-        self._new: SharedJvm | None = None
+        self._slot: SlotInProcess | None = None
+        self._new: SharedProcess | None = None
 
     @property
     @override
@@ -77,7 +79,7 @@ class JavaProcess(Life):
     def start(self, worker_id: str) -> None:
         self._slot = self._place.enter(self._waiting_or_new, self._variables(worker_id))
 
-    def _waiting_or_new(self) -> SharedJvm:
+    def _waiting_or_new(self) -> SharedProcess:
         """The JVM that waits, or a new one."""
         if self._waiting is not None:
             digest = class_paths.digest_of(self._jars.files, self._jars.hashes)
@@ -85,13 +87,13 @@ class JavaProcess(Life):
             if taken is not None:
                 class_paths.use(self._known, digest)
                 return taken
-        self._new = SharedJvm.start(self._command)
+        self._new = SharedProcess.start(self._command)
         return self._new
 
-    def _command(self, folder: Path) -> Sequence[str]:
+    def _command(self, folder: Path) -> Command:
         loaded = f"-Xlog:class+load:file={folder / _LOADED}:none"
         options = () if self._waiting is None else (loaded,)
-        return shared_java(folder, self._jars.class_path(folder), *options)
+        return shared_java(folder, self._jars.class_path(folder), *options), {}
 
     @override
     def connected(self) -> None:

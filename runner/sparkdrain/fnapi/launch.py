@@ -34,8 +34,16 @@ from sparkdrain.fnapi.java import (
 )
 from sparkdrain.fnapi.java_process import Jars, JavaProcess
 from sparkdrain.fnapi.process import STOP_SECONDS, Command, HarnessProcess, Life
-from sparkdrain.fnapi.shared_jvm import JvmPlace
-from sparkdrain.graph.environments import DOCKER, EXTERNAL, PROCESS, STAGED_GO, STAGED_JAVA
+from sparkdrain.fnapi.relayed import RelayedHarness
+from sparkdrain.fnapi.shared_process import SharedPlace
+from sparkdrain.graph.environments import (
+    DOCKER,
+    EXTERNAL,
+    PROCESS,
+    STAGED_GO,
+    STAGED_JAVA,
+    is_for_several_slots,
+)
 from sparkdrain.graph.staged import GO_WORKER, staged_name, told_sha256
 from sparkdrain.loopback import UNIX
 
@@ -75,12 +83,7 @@ def life_of(
         # Java reaches a Unix socket only with a library of its own.
         return _java_life(environment, services.here(), folder, job, files, torn_down)
     if environment.urn == STAGED_GO:
-
-        def go(worker_id: str) -> Command:
-            return go_command(files[GO_WORKER], job.options, worker_id, services.socket, folder)
-
-        name = "Go's worker binary"
-        return HarnessProcess(name, go, services.socket, folder, ends_itself=False)
+        return _go_life(environment, services, folder, job, files[GO_WORKER])
     if environment.urn == DOCKER:
         image = beam_runner_api_pb2.DockerPayload.FromString(environment.payload).container_image
         here = services.here()
@@ -101,6 +104,38 @@ def life_of(
     return HarnessProcess(process.command, given, services.socket, folder)
 
 
+def _go_life(
+    environment: beam_runner_api_pb2.Environment,
+    services: SdkServices,
+    folder: Path,
+    job: HarnessJob,
+    binary: Path,
+) -> Life:
+    """A part of the process that the slots of the executor share, where there can be one."""
+    name, here = "Go's worker binary", services.socket
+
+    def command(worker_id: str, endpoint: str, home: Path) -> Command:
+        return go_command(binary, job.options, worker_id, endpoint, home)
+
+    # Go keeps samples of all slots together, each in the coder of the stage that it is from.
+    is_shared = is_for_several_slots(environment) and job.slots > 1 and job.samples is None
+    if is_shared and (place := _where_slots_meet(environment, job)) is not None:
+        return RelayedHarness(name, command, place, services)
+    return HarnessProcess(
+        name, lambda worker_id: command(worker_id, here, folder), here, folder, ends_itself=False
+    )
+
+
+def _where_slots_meet(
+    environment: beam_runner_api_pb2.Environment, job: HarnessJob
+) -> SharedPlace | None:
+    """Where slots find what they share; None if each has its own."""
+    if job.executor is None or job.options.get(_WORKERS) in _EACH_SLOT:
+        return None
+    key = hashlib.sha256(job.id.encode() + environment.SerializeToString(deterministic=True))
+    return SharedPlace(job.executor, key.hexdigest()[:32])
+
+
 def _java_life(
     environment: beam_runner_api_pb2.Environment,
     here: str,
@@ -118,15 +153,13 @@ def _java_life(
         return java_class_path(files, place)
 
     java = java_program()
-    is_shared = job.options.get(_WORKERS) not in _EACH_SLOT and can_share(java)
-    if job.executor is None or not is_shared:
+    place = _where_slots_meet(environment, job)
+    if place is None or not can_share(java):
 
         def command(worker_id: str) -> Command:
             return [java, "-cp", class_path(folder), JAVA_MAIN], dict(variables(worker_id))
 
         return HarnessProcess(JAVA_HARNESS, command, here, folder)
-    key = hashlib.sha256(job.id.encode() + environment.SerializeToString(deterministic=True))
-    place = JvmPlace(job.executor, key.hexdigest()[:32])
     hashes = {staged_name(file): told_sha256(file) for file in environment.dependencies}
     waiting = os.environ.get(SPARE_JVM)
     jars = Jars(files, hashes, class_path)

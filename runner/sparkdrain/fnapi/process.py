@@ -34,7 +34,13 @@ _FRAMES_OF_JAVA: Final = re.compile(r"((?:^\tat .*\n){3})(?:^\tat .*\n)+", re.MU
 
 
 class Life(Protocol):
-    """An SDK harness from its start to its end."""
+    """An SDK harness from its start to its end.
+
+    Attributes:
+        is_shared: whether the harness has bundles of other slots, too.
+    """
+
+    is_shared: bool = False
 
     @property
     def endpoint(self) -> str:

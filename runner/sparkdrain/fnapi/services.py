@@ -7,6 +7,7 @@ that does not know it is refused.
 from __future__ import annotations
 
 import logging
+import os
 import pwd
 import threading
 from concurrent import futures
@@ -26,6 +27,7 @@ from apache_beam.portability.api import (
 from typing_extensions import override
 
 from sparkdrain.fnapi.worker import TORN_DOWN
+from sparkdrain.loopback import UNIX
 from sparkdrain.own_folder import OwnFolder
 from sparkdrain.strangers import AskForUser, OpenCalls, is_own, refusing, short_stay
 
@@ -46,6 +48,7 @@ _STOP_SECONDS: Final = 1.0
 _LEAVE_SECONDS: Final = 10.0
 _CHUNK: Final = 1 << 20
 _WORKER_ID: Final = "worker_id"
+_SOCKET: Final = "fnapi"
 # gRPC refuses messages beyond 4 MB unless told otherwise.
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
@@ -114,9 +117,10 @@ class SdkServices(
         self._servers: dict[str, grpc.Server] = {}
         self._here = ""
         self._lock = threading.Lock()
+        self._sockets = 0
         self.home = self._folder.path
         """A private folder, which is removed even if this process is killed."""
-        self.socket = f"unix:{self.home}/fnapi"
+        self.socket = f"{UNIX}{self.home}/{_SOCKET}"
         """The address for harnesses on this machine and of this user."""
         self._servers[self.socket], _ = self._serving(self.socket)
 
@@ -170,8 +174,19 @@ class SdkServices(
         with self._lock:
             return self._listening(host, is_for_own_user=False)
 
+    def another_socket(self) -> str:
+        """Another address of ``socket``, which no other harness has; ``leave`` it at the end."""
+        with self._lock:
+            self._sockets += 1
+            path = f"{self.home}/{_SOCKET}-{self._sockets}"
+        os.symlink(_SOCKET, path)
+        return f"{UNIX}{path}"
+
     def leave(self, address: str) -> None:
         """End the connections to an address of ``at``. What is on its way has a while for that.
+
+        An address of ``another_socket`` is not found any more; its connections end with the
+        harness.
 
         Java's harness, in a program that goes on, leaves its connections open when it ends, and a
         stream for state with them.
@@ -180,6 +195,9 @@ class SdkServices(
             server = self._servers.pop(address, None)
         if server is not None:
             server.stop(_LEAVE_SECONDS)
+        elif address.startswith(UNIX):
+            with suppress(FileNotFoundError):
+                os.unlink(address.removeprefix(UNIX))
 
     def _listening(self, host: str, *, is_for_own_user: bool) -> str:
         bound = f"[{host}]" if ":" in host else host
@@ -193,6 +211,13 @@ class SdkServices(
         self._clients[client.worker.id] = client
         self.expect_no_more(client.worker.id)
 
+    def admit_also(self, harness_id: str, worker_id: str) -> None:
+        """Know a harness that is admitted by the id of a process that has others in it, too.
+
+        The newest one that is admitted so gets what the process says.
+        """
+        self._clients[harness_id] = self._clients[worker_id]
+
     def expect(self, worker_id: str) -> None:
         """Let a harness ask what it is to know. It gets the answer when it is admitted."""
         self._expected[worker_id] = threading.Event()
@@ -205,7 +230,9 @@ class SdkServices(
 
     def dismiss(self, worker: SdkWorker) -> None:
         """Serve a harness no longer."""
-        self._clients.pop(worker.id, None)
+        for id_, client in list(self._clients.items()):
+            if client.worker is worker:
+                del self._clients[id_]
 
     def stop(self) -> None:
         """End. Harnesses in threads have a moment to close their connections, then that is done."""
@@ -248,7 +275,7 @@ class SdkServices(
         self, request_iterator: Iterator[beam_fn_api_pb2.Elements], context: Any
     ) -> Iterator[beam_fn_api_pb2.Elements]:
         """Elements, both ways."""
-        worker = self._client(context).worker
+        worker = _ending_with(self._client(context).worker, context)
         _in_thread("fnapi-data", worker.processed, request_iterator)
         return worker.to_process()
 
@@ -256,7 +283,7 @@ class SdkServices(
         self, request_iterator: Iterator[beam_fn_api_pb2.StateRequest], context: Any
     ) -> Iterator[beam_fn_api_pb2.StateResponse]:
         """Answers to requests for state, in their order."""
-        return self._client(context).worker.state_answers(request_iterator)
+        return _ending_with(self._client(context).worker, context).state_answers(request_iterator)
 
     def Logging(  # noqa: N802
         self, request_iterator: Iterator[beam_fn_api_pb2.LogEntry.List], context: Any
@@ -317,6 +344,13 @@ class SdkServices(
         with path.open("rb") as file:
             while data := file.read(_CHUNK):
                 yield beam_artifact_api_pb2.GetArtifactResponse(data=data)
+
+
+def _ending_with(worker: SdkWorker, call: Any) -> SdkWorker:
+    """The same; a call for elements or state ends with it, if the process goes on without it."""
+    if worker.is_shared:
+        worker.at_the_end(call.cancel)
+    return worker
 
 
 def _level(entry: beam_fn_api_pb2.LogEntry) -> int:

@@ -45,7 +45,7 @@ def busiest(before: Counter[str], after: Counter[str]) -> str:
     return next((transform for transform, _ in (after - before).most_common(1)), "")
 
 
-def stack_in(status: str, group: str = "") -> tuple[Frame, ...]:
+def stack_in(status: str, group: str = "", *, is_shared: bool = False) -> tuple[Frame, ...]:
     """The calls, the innermost first, of a thread that processes a bundle; empty if none does.
 
     Args:
@@ -53,16 +53,18 @@ def stack_in(status: str, group: str = "") -> tuple[Frame, ...]:
             write it.
         group: the name of a group of threads. If Java has such threads, the thread is one of them:
             harnesses of other slots may be in the same JVM.
+        is_shared: whether threads may have bundles of other slots, and nothing tells of which. So
+            threads at different places say nothing.
     """
-    for thread in _threads(status, group):
-        if any(mark in thread for mark in _IN_BUNDLE):
-            python = [(file, int(line), name) for file, line, name in _PYTHON.findall(thread)]
-            others = [
-                (file, int(line), name)
-                for name, file, line in _JAVA.findall(thread) + _GO.findall(thread)
-            ]
-            return tuple(python[::-1] or others)
-    return ()
+    threads = [each for each in _threads(status, group) if any(mark in each for mark in _IN_BUNDLE)]
+    if not threads or (is_shared and len(threads) > 1):
+        return ()
+    python = [(file, int(line), name) for file, line, name in _PYTHON.findall(threads[0])]
+    others = [
+        (file, int(line), name)
+        for name, file, line in _JAVA.findall(threads[0]) + _GO.findall(threads[0])
+    ]
+    return tuple(python[::-1] or others)
 
 
 def waits_for_elements(status: str, group: str) -> bool:

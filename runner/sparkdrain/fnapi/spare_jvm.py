@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 from sparkdrain.fnapi import class_paths
 from sparkdrain.fnapi.java import java_program
 from sparkdrain.fnapi.jvm_rehearsal import JvmRehearsal
-from sparkdrain.fnapi.shared_jvm import PROGRAM, SharedJvm, lines
+from sparkdrain.fnapi.shared_process import PROGRAM, SharedProcess, lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from sparkdrain.fnapi.process import Command
 
 _MEMORY: Final = "MaxRAMPercentage"
 _USERS_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
@@ -36,7 +36,7 @@ class SpareJvm:
         waiting: the file that tells slots of it.
     """
 
-    def __init__(self, jvm: SharedJvm, waiting: Path) -> None:
+    def __init__(self, jvm: SharedProcess, waiting: Path) -> None:
         self._shared = jvm
         self._waiting = waiting
 
@@ -64,12 +64,12 @@ class SpareJvm:
         rehearsed = place / _REHEARSED
         rehearsed.write_text(lines(rehearsal.variables), "utf-8")
 
-        def command(folder: Path) -> Sequence[str]:
+        def command(folder: Path) -> Command:
             starting.write_text(str(folder), "utf-8")
             told = [str(classes), str(starting), str(waiting), str(rehearsed)]
-            return [*shared_java(folder, os.pathsep.join(map(str, jars))), *told]
+            return [*shared_java(folder, os.pathsep.join(map(str, jars))), *told], {}
 
-        jvm = SharedJvm.start(command)
+        jvm = SharedProcess.start(command)
         rehearsal.begin()
         return cls(jvm, waiting)
 
@@ -79,7 +79,7 @@ class SpareJvm:
         self._shared.let_go()
 
 
-def take(place: Path, digest: str) -> SharedJvm | None:
+def take(place: Path, digest: str) -> SharedProcess | None:
     """Take the JVM that waits with a class path; None if none does.
 
     Args:
@@ -89,7 +89,7 @@ def take(place: Path, digest: str) -> SharedJvm | None:
     taken = place / _TAKEN
     with contextlib.suppress(OSError):
         _waiting(place, digest).rename(taken)
-        return SharedJvm.held(Path(taken.read_text("utf-8")))
+        return SharedProcess.held(Path(taken.read_text("utf-8")))
     return None
 
 

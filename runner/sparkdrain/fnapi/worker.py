@@ -19,6 +19,7 @@ from apache_beam.portability.api import beam_fn_api_pb2
 
 from sparkdrain.fnapi.errors import DISCONNECTED, HarnessNotStarted, lost
 from sparkdrain.fnapi.java import newer_java, thread_group
+from sparkdrain.fnapi.public_name import public_name
 from sparkdrain.fnapi.short_ids import ShortIds
 from sparkdrain.fnapi.sight import waits_for_elements
 
@@ -69,6 +70,7 @@ class SdkWorker:
         last_words: what it wrote last; "" if that cannot be known.
         torn_down: set when the harness has said that all of its DoFns are torn down.
         connected: called when the harness asks for instructions.
+        is_shared: whether the harness has bundles of other slots, too.
     """
 
     def __init__(
@@ -78,11 +80,16 @@ class SdkWorker:
         last_words: Callable[[], str] = str,
         torn_down: threading.Event | None = None,
         connected: Callable[[], object] = lambda: None,
+        *,
+        is_shared: bool = False,
     ) -> None:
         self.id = id
+        # Instructions of other slots have other ids: they may be for the same process.
+        self._name = public_name(id)
         self._tell_connected = connected
         self.torn_down = torn_down or threading.Event()
         self.is_lost = False
+        self.is_shared = is_shared
         self.sampled: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
         """Descriptors whose coders the samples have, by PCollection; see ``Samples``."""
         self.short_ids = ShortIds()
@@ -112,6 +119,7 @@ class SdkWorker:
         # When to look why no elements are fetched, and how often that was without an excuse.
         self._look_at = 0.0
         self._looks = 0
+        self._at_the_end: list[Callable[[], object]] = []
         self._room = threading.Condition()
         self._waiting_bytes = 0
         self._connected = threading.Event()
@@ -153,9 +161,12 @@ class SdkWorker:
 
     def expect(self, listener: Listener) -> str:
         """The id for the instruction of a bundle, of which a listener is told from now on."""
-        id_ = f"bundle-{next(self._numbers)}"
+        id_ = self._new_id("bundle")
         self._listeners[id_] = listener
         return id_
+
+    def _new_id(self, kind: str) -> str:
+        return f"{self._name}-{kind}-{next(self._numbers)}"
 
     def process(self, id_: str, request: beam_fn_api_pb2.ProcessBundleRequest) -> None:
         """Start a bundle that is expected."""
@@ -175,7 +186,7 @@ class SdkWorker:
         Returns:
             The answer; None if the harness is lost, or none has come in time.
         """
-        request.instruction_id = f"ask-{next(self._numbers)}"
+        request.instruction_id = self._new_id("ask")
         answer: queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse | None] = queue.SimpleQueue()
         self._others[request.instruction_id] = answer
         try:
@@ -252,7 +263,7 @@ class SdkWorker:
             HarnessLost: the harness is gone.
         """
         until = time.monotonic() + seconds
-        request.instruction_id = f"ask-{next(self._numbers)}"
+        request.instruction_id = self._new_id("ask")
         answer: queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse] = queue.SimpleQueue()
         self._awaited[request.instruction_id] = answer.put
         try:
@@ -271,7 +282,7 @@ class SdkWorker:
         """What the harness tells of itself; "" if it does not in time. From any thread."""
         while not self._statuses.empty():
             self._statuses.get()  # came too late for who has asked
-        id_ = f"status-{next(self._numbers)}"
+        id_ = self._new_id("status")
         self._status_requests.put(beam_fn_api_pb2.WorkerStatusRequest(id=id_))
         try:
             return self._statuses.get(timeout=seconds)
@@ -317,6 +328,14 @@ class SdkWorker:
         self._status_requests.put(None)
         with self._room:
             self._room.notify_all()
+        for end in self._at_the_end:
+            end()
+
+    def at_the_end(self, end: Callable[[], object]) -> None:
+        """Have a function called when the harness is to end."""
+        self._at_the_end.append(end)
+        if self.is_lost:
+            end()
 
     # --- gRPC's side --------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ PROCESS: Final[str] = common_urns.environments.PROCESS.urn
 DOCKER: Final[str] = common_urns.environments.DOCKER.urn
 _SDK_BASE: Final = "beam:version:sdk_base:"
 _SAMPLING: Final[str] = common_urns.protocols.DATA_SAMPLING.urn
+_MULTI_CORE: Final[str] = common_urns.protocols.MULTI_CORE_BUNDLE_PROCESSING.urn
 _GO: Final = f"{_SDK_BASE}go:"
 # Where Beam's own images are, that have an SDK and nothing else.
 _BEAMS_IMAGES: Final = re.compile(r"(docker\.io/)?apache/beam_[\w.]+_sdk(_distroless)?(:.*)?")
@@ -105,6 +106,11 @@ def can_sample(environment: beam_runner_api_pb2.Environment) -> bool:
     return environment.urn in OUTSIDE and _SAMPLING in environment.capabilities
 
 
+def is_for_several_slots(environment: beam_runner_api_pb2.Environment) -> bool:
+    """Whether a harness of an environment can have bundles of several slots at a time."""
+    return _MULTI_CORE in environment.capabilities
+
+
 def reads_groups_in_state(environment: beam_runner_api_pb2.Environment) -> bool:
     """Whether the SDK of an environment reads the values of a group on the state channel."""
     return STATE_BACKED_ITERABLE in environment.capabilities
@@ -133,6 +139,7 @@ def settle_environments(
     for transform in transforms:
         if transform.is_runner:
             transform.proto.environment_id = ""
+    _keep_finalizers_apart(components, transforms)
     _spread(transforms, lambda transform: (transform.main_inputs, transform.outputs))
     _spread(transforms[::-1], lambda transform: (transform.outputs, transform.main_inputs))
     for transform in transforms:
@@ -141,6 +148,24 @@ def settle_environments(
         if transform.place and transform.proto.spec.urn == urns.IDENTITY:
             # Only Python's harness knows an identity. All harnesses know a Flatten.
             transform.proto.spec.urn = urns.FLATTEN
+
+
+def _keep_finalizers_apart(
+    components: beam_runner_api_pb2.Components, transforms: Sequence[Transform]
+) -> None:
+    """Have no harness of Go's serve several slots if DoFns ask for the end of bundles.
+
+    Go's harness finalizes a bundle without the lock that it has where another bundle ends
+    (``awaitingFinalization`` of ``harness.go``): a process with both may end of it.
+    """
+    for transform in transforms:
+        environment = components.environments[transform.proto.environment_id]
+        if transform.proto.spec.urn == urns.PAR_DO and is_go(environment):
+            pardo = proto_utils.parse_Bytes(
+                transform.proto.spec.payload, beam_runner_api_pb2.ParDoPayload
+            )
+            if pardo.requests_finalization and is_for_several_slots(environment):
+                environment.capabilities.remove(_MULTI_CORE)
 
 
 def _spread(

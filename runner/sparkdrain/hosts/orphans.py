@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WARDEN: Final = "sparkdrain-ward"
 """What the system calls a warden; it takes 15 characters."""
 HOST: Final = "sparkdrain-host"
-SHARED: Final = "sparkdrain-jvm"
+SHARED: Final = "sparkdrain-sdks"
 """The guard of a process that slots share. It ends by itself, when no slot is left."""
 JOB_VARIABLE: Final = "SPARKDRAIN_JOB"
 """Names the batch job, in the environment of what its user code starts."""

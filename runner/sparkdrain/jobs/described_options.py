@@ -29,7 +29,9 @@ _URN: Final = re.compile(r"beam:option:(.+):v1")
 _MASTER: Final = "spark_master_url"
 _KINDS: Final = {
     **{option.name: option.kind for option in OPTIONS},
+    # Beam's.
     "streaming": "flag",
+    "sdk_worker_parallelism": "int",
     _MASTER: "str",
 }
 MASTER_URN: Final = f"beam:option:{_MASTER}:v1"

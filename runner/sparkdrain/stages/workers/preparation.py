@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sparkdrain.stages.telling.log_channel import LogSender
 
 _LOGGER = logging.getLogger(__name__)
-_SHARED: Final = "sparkdrain-jvms"
+_SHARED: Final = "sparkdrain-sdks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +164,7 @@ def job_of(
         log or _to_nobody,
         log if samples else None,
         shared,
+        slots,
     )
 
 

@@ -1,8 +1,8 @@
-"""A JVM in which each slot that connects has a harness of its own, see ``SharedHarness.java``.
+"""A process that the slots of an executor share: a JVM (``SharedHarness.java``), or a relay.
 
-The JVM has a private folder, with a socket that the JVM listens at, and a file. Each slot that uses
-the JVM has a lock on the file, which the kernel takes away when the slot dies. A guard ends the JVM
-when no slot has the lock.
+The process has a private folder, with a socket that it listens at, and a file. Each slot that uses
+the process has a lock on the file, which the kernel takes away when the slot dies. A guard ends the
+process when no slot has the lock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from sparkdrain.fnapi.process import ended_with, start_guarded, written
 from sparkdrain.own_folder import OwnFolder, is_private
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
+
+    from sparkdrain.fnapi.process import Command
 
 PROGRAM: Final = "SharedHarness.java"
 _SOCKET: Final = "slots"
@@ -33,23 +35,23 @@ _HELD: Final = "held"
 _OUTPUT: Final = "output"
 _ADDRESS_BYTES: Final = 1024
 _LOCK_SECONDS: Final = 60.0
-# The JVM that waits may be gone, and then a new one is started.
+# A JVM that waits may be gone, and then a new one is started.
 _STARTS: Final = 2
-# Both as in the program.
+# Both as in the program of Java.
 _CONNECTED: Final = b"c"
 _END: Final = b"."
 _LOOK_SECONDS: Final = 0.01
 _GUARD_SECONDS: Final = 1.0
-# The JVM waits 3 s for a bundle that is to end.
+# The process waits 3 s for a bundle that is to end.
 _STUCK_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class SharedJvm:
-    """A JVM that this process holds: the JVM does not end before it is let go.
+class SharedProcess:
+    """A process that this one holds: it does not end before it is let go.
 
     Attributes:
-        folder: the JVM's folder, with its socket, its output and the locked file.
+        folder: its folder, with its socket, its output and the locked file.
         hold: descriptor of the file that is locked.
     """
 
@@ -57,11 +59,11 @@ class SharedJvm:
     hold: int
 
     @classmethod
-    def start(cls, command: Callable[[Path], Sequence[str]]) -> SharedJvm:
-        """Start a JVM. Slots can connect when this returns, though the JVM answers later.
+    def start(cls, command: Callable[[Path], Command]) -> SharedProcess:
+        """Start a process. Slots can connect when this returns, though it answers later.
 
         Args:
-            command: the command, given the folder of the JVM.
+            command: the command, given the folder of the process.
 
         Raises:
             OSError: it cannot be started.
@@ -76,7 +78,7 @@ class SharedJvm:
                 listener.bind(str(folder / _SOCKET))
                 listener.listen(socket.SOMAXCONN)
                 process = start_guarded(
-                    (list(command(folder)), {}),
+                    command(folder),
                     folder / _OUTPUT,
                     held=str(folder / _HELD),
                     stdin=listener.fileno(),
@@ -87,21 +89,21 @@ class SharedJvm:
             if hold is not None:
                 os.close(hold)
             raise
-        # It outlives what uses the JVM here, and is to be no zombie then.
-        threading.Thread(target=process.wait, name="sparkdrain-jvm", daemon=True).start()
+        # It outlives what uses it here, and is to be no zombie then.
+        threading.Thread(target=process.wait, name="sparkdrain-shared", daemon=True).start()
         # The guard has the lock of the folder now, and removes the folder.
         os.close(own.lock)
         return cls(folder, hold)
 
     @classmethod
-    def held(cls, folder: Path) -> SharedJvm | None:
-        """Hold the JVM of a folder; None if it has ended, or ends."""
+    def held(cls, folder: Path) -> SharedProcess | None:
+        """Hold the process of a folder; None if it has ended, or ends."""
         with contextlib.suppress(OSError):
             return cls(folder, _locked(folder / _HELD))
         return None
 
     def connect(self) -> socket.socket | None:
-        """A connection for one harness; None if the JVM has ended."""
+        """A connection for one slot; None if the process has ended."""
         if self.status() is not None:
             return None
         connection = socket.socket(socket.AF_UNIX)
@@ -113,50 +115,55 @@ class SharedJvm:
         return connection
 
     def status(self) -> int | None:
-        """How the JVM has ended, as a shell tells it; None if it has not."""
+        """How it has ended, as a shell tells it; None if it has not."""
         with contextlib.suppress(OSError, ValueError):
             return int((self.folder / guard.ENDED).read_text("ascii"))
         return None
 
     def last_words(self) -> str:
-        """What the JVM wrote last, as the end of a sentence."""
+        """What it wrote last, as the end of a sentence."""
         return written(self.folder / _OUTPUT)
 
     def let_go(self) -> None:
-        """Do without the JVM."""
+        """Do without it."""
         with contextlib.suppress(OSError):
             # Processes that user code has forked have the same lock.
             fcntl.flock(self.hold, fcntl.LOCK_UN)
         os.close(self.hold)
 
 
-class SlotInJvm:
-    """A harness of a slot in a JVM.
+class SlotInProcess:
+    """What a slot has of a shared process: a harness in it.
 
     Args:
-        jvm: which this object lets go.
-        connection: to the JVM.
-        variables: that the harness reads; no value has two lines.
+        shared: which this object lets go.
+        connection: to the process.
+        variables: that the process reads; no value has two lines.
     """
 
     def __init__(
-        self, jvm: SharedJvm, connection: socket.socket, variables: Mapping[str, str]
+        self, shared: SharedProcess, connection: socket.socket, variables: Mapping[str, str]
     ) -> None:
-        self._shared = jvm
+        self._shared = shared
         self._connection: socket.socket | None = connection
-        # If the JVM has ended, the next look tells.
+        # If the process has ended, the next look tells.
         with contextlib.suppress(OSError):
             connection.sendall(lines(variables).encode())
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the process."""
+        return self._shared.folder
+
     def connected(self) -> None:
-        """Tell the JVM that the harness has connected to the slot."""
+        """Tell the process that the harness has connected to the slot."""
         self._say(_CONNECTED)
 
     def how_it_ended(self, name: str) -> str:
-        """How the harness has ended, or the JVM with it; "" if it has not."""
+        """How the harness has ended, or the process with it; "" if it has not."""
         if not self.has_ended():
             return ""
-        # The guard of a JVM writes its status a moment later.
+        # The guard writes its status a moment later.
         until = time.monotonic() + _GUARD_SECONDS
         while (status := self._shared.status()) is None and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
@@ -171,12 +178,12 @@ class SlotInJvm:
             return True
         look = select.poll()
         with contextlib.suppress(ValueError):
-            look.register(connection, select.POLLIN)  # the JVM never says anything
+            look.register(connection, select.POLLIN)  # the process never says anything
             return bool(look.poll(seconds * 1000))
         return True  # it is let go now
 
     def last_words(self) -> str:
-        """What the JVM wrote last, as the end of a sentence."""
+        """What the process wrote last, as the end of a sentence."""
         return self._shared.last_words()
 
     def finish(self, torn_down: threading.Event, seconds: float) -> None:
@@ -193,7 +200,7 @@ class SlotInJvm:
                 return
         connection = self._connection
         if seconds and connection is not None:
-            # If a bundle runs on, the JVM ends. The next harness must not be in it.
+            # If a bundle runs on, the process ends. The next harness must not be in it.
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_WR)
             self.has_ended(_STUCK_SECONDS)
@@ -216,8 +223,8 @@ class SlotInJvm:
 
 
 @dataclass(frozen=True, slots=True)
-class JvmPlace:
-    """Where the slots of an executor find the JVM that they share.
+class SharedPlace:
+    """Where the slots of an executor find the process that they share.
 
     Attributes:
         folder: the executor's folder. It is made if it is missing; the folder above it is not.
@@ -227,57 +234,59 @@ class JvmPlace:
     folder: Path
     key: str
 
-    def enter(self, start: Callable[[], SharedJvm], variables: Mapping[str, str]) -> SlotInJvm:
-        """A harness in the JVM that another slot has started, else in a new one.
+    def enter(
+        self, start: Callable[[], SharedProcess], variables: Mapping[str, str]
+    ) -> SlotInProcess:
+        """A harness in the process that another slot has started, else in a new one.
 
         Args:
-            start: starts a JVM, or takes one that waits.
-            variables: that the harness reads; no value has two lines.
+            start: starts a process, or takes one that waits.
+            variables: that the process reads; no value has two lines.
 
         Raises:
-            OSError: there is no place for files, or the JVM cannot be started.
+            OSError: there is no place for files, or the process cannot be started.
             LockKept: another slot does not come to an end with the start.
-            HarnessNotStarted: the JVM cannot be started; says what to do.
+            HarnessNotStarted: the process cannot be started; says what to do.
         """
         self.folder.mkdir(mode=0o700, exist_ok=True)
         if not is_private(str(self.folder)):
             message = (
-                f"Other users can enter {self.folder}, in which slots find the JVM that they "
+                f"Other users can enter {self.folder}, in which slots find the process that they "
                 "share. Remove the folder, or see to it that only this user can make folders there."
             )
             raise PermissionError(message)
         lock = file_lock.open_locked(self.folder / self.key, _LOCK_SECONDS)
-        jvm: SharedJvm | None = None
+        shared: SharedProcess | None = None
         try:
             told = os.pread(lock, _ADDRESS_BYTES, 0).decode()
-            jvm = SharedJvm.held(Path(told)) if told else None
-            connection = None if jvm is None else jvm.connect()
+            shared = SharedProcess.held(Path(told)) if told else None
+            connection = None if shared is None else shared.connect()
             starts = _STARTS
-            while (jvm is None or connection is None) and starts:
-                if jvm is not None:
-                    jvm.let_go()
-                    jvm = None
-                jvm, starts = start(), starts - 1
+            while (shared is None or connection is None) and starts:
+                if shared is not None:
+                    shared.let_go()
+                    shared = None
+                shared, starts = start(), starts - 1
                 os.ftruncate(lock, 0)
-                os.pwrite(lock, str(jvm.folder).encode(), 0)
-                connection = jvm.connect()
+                os.pwrite(lock, str(shared.folder).encode(), 0)
+                connection = shared.connect()
         except BaseException:
             # It may be that the disk is full.
-            if jvm is not None:
-                jvm.let_go()
+            if shared is not None:
+                shared.let_go()
             raise
         finally:
             os.close(lock)
-        assert jvm is not None
+        assert shared is not None
         if connection is None:
             # It has ended at once, which the slot sees.
             connection, other = socket.socketpair()
             other.close()
-        return SlotInJvm(jvm, connection, variables)
+        return SlotInProcess(shared, connection, variables)
 
 
 def lines(variables: Mapping[str, str]) -> str:
-    """Variables as the program reads them, up to an empty line."""
+    """Variables as the process reads them, up to an empty line."""
     return "".join(f"{name}={value}\n" for name, value in variables.items()) + "\n"
 
 

@@ -1,0 +1,345 @@
+"""Lets the slots of an executor share one SDK harness: it relays their instructions.
+
+A program of its own, in which Beam is not imported. It starts the harness, which finds its services
+for control, logs and status here. Standard input is a socket that listens. A slot that connects
+there names itself. Then the relay calls the services of the slot, as a harness of the slot's own
+would. The ids of instructions and questions begin with the name of the slot that they are from.
+Elements and state do not come here: descriptors tell the harness at which slot they are.
+
+The connection of a slot closes when the slot is done with: it has no more instructions, or is gone,
+and the harness has answered all that it was asked. If a bundle runs on for a while after that, the
+harness ends, and all slots lose it: nothing else ends a bundle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from sparkdrain.v1 import relay_pb2
+
+_PATIENCE_SECONDS: Final = 3.0
+_STATUS_SECONDS: Final = 1.0
+# What the harness logs before there is a slot.
+_LOGGED_EARLY: Final = 1000
+# Messages with log entries that may wait for a slot.
+_LOGS_AHEAD: Final = 1000
+_WORKER_ID: Final = "worker_id"
+# Where the code of Go's harness is.
+_OF_HARNESS: Final = "/core/runtime/harness/"
+_PACKAGE: Final = "/org.apache.beam.model.fn_execution.v1."
+_DESCRIPTOR: Final = f"{_PACKAGE}BeamFnControl/GetProcessBundleDescriptor"
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+)
+
+_NOTHING: Final[tuple[bytes, ...]] = ()
+_Messages = AsyncIterator[bytes]
+
+
+@dataclass(slots=True)
+class _Part:
+    """What a slot has of the harness.
+
+    Attributes:
+        id: by which its services know the harness.
+        name: what its ids begin with.
+        unanswered: the ids of its bundles that the harness has not answered.
+        is_idle: set while there are none.
+        is_leaving: whether it has no more instructions.
+    """
+
+    id: str
+    name: str
+    channel: grpc.aio.Channel
+    answers: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)
+    logs: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(_LOGS_AHEAD))
+    statuses: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)
+    unanswered: set[str] = field(default_factory=set)
+    is_idle: asyncio.Event = field(default_factory=asyncio.Event)
+    is_leaving: bool = False
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What says for which harness a call is."""
+        return ((_WORKER_ID, self.id),)
+
+    def call(self, service: str, outgoing: asyncio.Queue[bytes | None]) -> _Messages:
+        """Begin a call with messages in both directions; it ends with None in the queue."""
+        method = self.channel.stream_stream(f"{_PACKAGE}{service}")
+        call: _Messages = method(_taken(outgoing), metadata=self.metadata)
+        return call
+
+    def takes(self, entry: relay_pb2.LoggedEntry) -> bool:
+        """Whether a log entry says something to the slot.
+
+        The harness complains of bundles and connections of a slot that leaves.
+        """
+        return not self.is_leaving or _OF_HARNESS not in entry.log_location
+
+
+class Relay:
+    """Stands between one harness and the slots that use it.
+
+    Args:
+        harness_id: what the harness says that it is.
+    """
+
+    def __init__(self, harness_id: str) -> None:
+        self._id = harness_id
+        self._slots: dict[str, _Part] = {}
+        self._by_descriptor: dict[str, _Part] = {}
+        self._requests: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._questions: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._early: deque[relay_pb2.LoggedEntry] = deque(maxlen=_LOGGED_EARLY)
+        self._connected = asyncio.Event()
+        self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def run(self, listener: socket.socket, address: str, command: list[str]) -> int:
+        """Serve the harness and slots until the harness ends; how it has ended, as a shell says it.
+
+        Args:
+            listener: where slots connect.
+            address: where the harness connects.
+            command: starts the harness.
+        """
+        server = grpc.aio.server(options=_OPTIONS)
+        server.add_generic_rpc_handlers(tuple(self._services()))
+        server.add_insecure_port(address)
+        await server.start()
+        slots = await asyncio.start_unix_server(self._serve, sock=listener)
+        harness = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL)
+        ended = asyncio.ensure_future(harness.wait())
+        # The guard's. The harness has it, too, and is not to be left behind unreaped.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end, _STATUS_SECONDS)
+        await asyncio.wait({ended, self._over}, return_when=asyncio.FIRST_COMPLETED)
+        slots.close()
+        if self._over.done():
+            # A harness that ends is still there when its connection is not.
+            await asyncio.wait({ended}, timeout=self._over.result())
+        if not ended.done():
+            harness.kill()
+        status = await ended
+        return 128 - status if status < 0 else status
+
+    def _end(self, seconds: float) -> None:
+        """Have the harness end, if it does not by itself within so many seconds."""
+        if not self._over.done():
+            self._over.set_result(int(seconds))
+
+    # --- the harness's side -------------------------------------------------------------------
+
+    def _services(self) -> list[grpc.GenericRpcHandler]:
+        both = grpc.stream_stream_rpc_method_handler
+        found = {
+            "BeamFnControl": {
+                "Control": both(self._control),
+                "GetProcessBundleDescriptor": grpc.unary_unary_rpc_method_handler(self._descriptor),
+            },
+            "BeamFnLogging": {"Logging": both(self._logging)},
+            "BeamFnWorkerStatus": {"WorkerStatus": both(self._status)},
+        }
+        return [
+            grpc.method_handlers_generic_handler(_PACKAGE.strip("/") + name, methods)
+            for name, methods in found.items()
+        ]
+
+    async def _ask_for_id(self, context: Any) -> None:
+        if (_WORKER_ID, self._id) not in (context.invocation_metadata() or ()):
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "no harness has this worker id")
+
+    async def _control(self, responses: _Messages, context: Any) -> _Messages:
+        """Instructions out, answers in."""
+        await self._ask_for_id(context)
+        answers = asyncio.ensure_future(self._take_answers(responses))
+        self._connected.set()
+        try:
+            async for request in _taken(self._requests):
+                yield request
+        finally:
+            answers.cancel()
+
+    async def _take_answers(self, responses: _Messages) -> None:
+        try:
+            async for response in responses:
+                id_ = relay_pb2.Identified.FromString(response).id
+                slot = self._slots.get(_named_in(id_))
+                if slot is not None:
+                    slot.answers.put_nowait(response)
+                    slot.unanswered.discard(id_)
+                    if not slot.unanswered:
+                        slot.is_idle.set()
+        finally:
+            self._end(_STATUS_SECONDS)
+
+    async def _descriptor(self, request: bytes, context: Any) -> bytes:
+        """A stage, by the slot that has bundles of it."""
+        await self._ask_for_id(context)
+        slot = self._by_descriptor.get(relay_pb2.Identified.FromString(request).id)
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            if slot is not None:
+                ask = slot.channel.unary_unary(_DESCRIPTOR)
+                answer: bytes = await ask(request, metadata=slot.metadata)
+                return answer
+        await context.abort(grpc.StatusCode.NOT_FOUND, "there is no descriptor of this id")
+        raise AssertionError
+
+    async def _logging(self, lists: _Messages, context: Any) -> _Messages:
+        """Log entries, each to the slot whose bundle they are from, or else to any."""
+        await self._ask_for_id(context)
+        async for entries in lists:
+            for entry in relay_pb2.LoggedEntries.FromString(entries).log_entries:
+                self._log(entry)
+        for nothing in _NOTHING:
+            yield nothing
+
+    def _log(self, entry: relay_pb2.LoggedEntry) -> None:
+        slot = self._slots.get(_named_in(entry.instruction_id))
+        if not entry.instruction_id:
+            staying = (each for each in self._slots.values() if not each.is_leaving)
+            slot = next(staying, None)
+            if slot is None:
+                self._early.append(entry)
+        if slot is not None and slot.takes(entry):
+            # If a slot takes nothing, others do not wait for it.
+            with contextlib.suppress(asyncio.QueueFull):
+                slot.logs.put_nowait(
+                    relay_pb2.LoggedEntries(log_entries=[entry]).SerializeToString()
+                )
+
+    async def _status(self, statuses: _Messages, context: Any) -> _Messages:
+        """Questions how the harness is, and its answers."""
+        await self._ask_for_id(context)
+        answers = asyncio.ensure_future(self._take_statuses(statuses))
+        try:
+            async for question in _taken(self._questions):
+                yield question
+        finally:
+            answers.cancel()
+
+    async def _take_statuses(self, statuses: _Messages) -> None:
+        async for status in statuses:
+            slot = self._slots.get(_named_in(relay_pb2.Identified.FromString(status).id))
+            if slot is not None:
+                slot.statuses.put_nowait(status)
+
+    # --- the slots' side ----------------------------------------------------------------------
+
+    async def _serve(self, said: asyncio.StreamReader, connection: asyncio.StreamWriter) -> None:
+        """Be the harness of a slot until the slot leaves."""
+        try:
+            told = (await said.readuntil(b"\n\n")).decode().split()
+            await self._serve_slot(dict(line.split("=", 1) for line in told), said)
+        except (asyncio.IncompleteReadError, OSError):
+            pass  # it is gone before it has said anything
+        finally:
+            connection.close()
+
+    async def _serve_slot(self, variables: dict[str, str], said: asyncio.StreamReader) -> None:
+        gone = asyncio.ensure_future(_to_end(said))
+        async with grpc.aio.insecure_channel(variables["ENDPOINT"], options=_OPTIONS) as channel:
+            slot = _Part(variables["HARNESS_ID"], variables["NAME"], channel)
+            self._slots[slot.name] = slot
+            try:
+                await _first(gone, self._connected.wait())
+                await self._instruct(slot, gone)
+            finally:
+                gone.cancel()
+                del self._slots[slot.name]
+                for id_ in [id_ for id_, of in self._by_descriptor.items() if of is slot]:
+                    del self._by_descriptor[id_]
+
+    async def _instruct(self, slot: _Part, gone: asyncio.Future[None]) -> None:
+        """Pass instructions and questions of a slot on until it leaves, and wait for answers."""
+        logs = asyncio.ensure_future(_to_last(slot.call("BeamFnLogging/Logging", slot.logs)))
+        statuses = slot.call("BeamFnWorkerStatus/WorkerStatus", slot.statuses)
+        questions = asyncio.ensure_future(_each(statuses, self._questions.put_nowait))
+        while self._early:
+            self._log(self._early.popleft())
+        control = slot.call("BeamFnControl/Control", slot.answers)
+        await _first(gone, _each(control, lambda request: self._ask(slot, request)))
+        slot.is_leaving = True
+        if slot.unanswered:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(slot.is_idle.wait(), _PATIENCE_SECONDS)
+        if slot.unanswered:
+            sys.stderr.write("A bundle runs on after its slot is gone. It ends with the harness.\n")
+            sys.stderr.flush()
+            self._end(0)
+        for queue in (slot.answers, slot.statuses, slot.logs):
+            with contextlib.suppress(asyncio.QueueFull):
+                queue.put_nowait(None)
+        await asyncio.wait({logs}, timeout=_STATUS_SECONDS)
+        for task in (logs, questions):
+            task.cancel()
+
+    def _ask(self, slot: _Part, request: bytes) -> None:
+        asked = relay_pb2.AskedInstruction.FromString(request)
+        if asked.HasField("process_bundle"):
+            self._by_descriptor[asked.process_bundle.process_bundle_descriptor_id] = slot
+            slot.unanswered.add(asked.instruction_id)
+            slot.is_idle.clear()
+        self._requests.put_nowait(request)
+
+
+def _named_in(id_: str) -> str:
+    """The name of the slot that an id is from."""
+    return id_.partition("-")[0]
+
+
+async def _taken(queue: asyncio.Queue[bytes | None]) -> _Messages:
+    """What is in a queue, to the first None."""
+    while (message := await queue.get()) is not None:
+        yield message
+
+
+async def _each(messages: _Messages, take: Callable[[bytes], object]) -> None:
+    """Take what comes until a call ends, in whatever way."""
+    with contextlib.suppress(grpc.aio.AioRpcError):
+        async for message in messages:
+            take(message)
+
+
+async def _to_last(messages: _Messages) -> None:
+    await _each(messages, lambda _: None)
+
+
+async def _to_end(said: asyncio.StreamReader) -> None:
+    """Wait until the other end closes."""
+    with contextlib.suppress(OSError):
+        while await said.read(1):
+            pass
+
+
+async def _first(gone: asyncio.Future[None], other: Coroutine[Any, Any, object]) -> None:
+    """Wait until a slot is gone, or for something else that ends then."""
+    task: asyncio.Future[Any] = asyncio.ensure_future(other)
+    await asyncio.wait({gone, task}, return_when=asyncio.FIRST_COMPLETED)
+    task.cancel()
+
+
+async def _main(harness_id: str, address: str, command: list[str]) -> int:
+    return await Relay(harness_id).run(socket.socket(fileno=0), address, command)
+
+
+def main() -> None:
+    """Relay as the arguments say: the id of the harness, where it connects, and its command."""
+    status = asyncio.run(_main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    # Nothing is left that gRPC's threads could tell anyone.
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()
