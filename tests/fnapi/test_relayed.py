@@ -15,7 +15,9 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import apache_beam as beam
@@ -27,7 +29,7 @@ from apache_beam.transforms import environments, userstate
 from typing_extensions import override
 
 from sparkdrain.fnapi import harnesses as harnesses_module
-from sparkdrain.fnapi import launch
+from sparkdrain.fnapi import launch, relay
 from sparkdrain.fnapi.errors import HarnessLost
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harness_job import HarnessJob
@@ -36,11 +38,15 @@ from sparkdrain.fnapi.process import HarnessProcess
 from sparkdrain.fnapi.relayed import RelayedHarness
 from sparkdrain.fnapi.shared_process import SharedPlace
 from sparkdrain.fnapi.sight import stack_in
+from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.graph.beam import common_urns
-from sparkdrain.graph.environments import STAGED_GO
+from sparkdrain.graph.environments import OUTSIDE, STAGED_GO, is_for_several_slots
 from sparkdrain.graph.staged import GO_WORKER
 from sparkdrain.graph.translate import translate
+from sparkdrain.v1 import relay_pb2
+from tests.support import scripted_harness
 from tests.support.in_memory import DEFAULTS, InMemoryRun
+from tests.support.scripted_harness import ends_of
 from tests.support.waiting import wait_until
 
 SDK = [sys.executable, "-m", "apache_beam.runners.worker.sdk_worker_main"]
@@ -239,6 +245,12 @@ def test_a_slot_leaves_and_the_process_ends_with_the_last_one(slot, tmp_path):
     assert folder.exists()
 
 
+def test_what_a_process_logs_before_a_slot_is_there_is_logged_by_one(slot, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    pid_of(slot(), tmp_path, "one")
+    wait_until(lambda: "Logging handler created." in caplog.text)
+
+
 def test_nothing_is_left_of_a_process_that_no_slot_uses(slot, tmp_path):
     only = slot()
     pid, folder, relay = pid_of(only, tmp_path, "one"), only.process, None
@@ -360,6 +372,22 @@ def test_each_slot_asks_how_the_process_is_and_gets_an_answer_of_its_own(slot, t
     assert first.worker.status(20.0)
 
 
+def answered_calls() -> int:
+    """How many calls for state have a thread of this process."""
+    stacks = (traceback.extract_stack(frame) for frame in sys._current_frames().values())
+    return sum(any(call.name == "state_answers" for call in stack) for stack in stacks)
+
+
+def test_no_call_for_state_outlives_the_part_of_a_slot(slot, tmp_path):
+    only = slot()
+    for _ in range(4):
+        only.run(counting(tmp_path / "notes", "a", keys=3))
+        assert answered_calls() >= 1
+        only.worker.is_lost = True
+    pid_of(only, tmp_path, "one")
+    wait_until(lambda: answered_calls() == 0)
+
+
 def test_who_does_not_know_the_id_of_the_harness_gets_no_instructions(slot, tmp_path):
     only = slot()
     pid_of(only, tmp_path, "one")
@@ -416,3 +444,48 @@ OTHER = ONE.replace("a.go:7", "b.go:8")
 def test_no_stack_is_shown_that_may_be_another_slots(status, shown):
     found = stack_in(f"\n{status}", is_shared=True)
     assert [file for file, _, _ in found[:1]] == ([shown] if shown else [])
+
+
+OF_HARNESS = "/beam/sdks/v2/go/pkg/beam/core/runtime/harness/statemgr.go:587"
+
+
+@pytest.mark.parametrize("is_leaving", [False, True])
+@pytest.mark.parametrize("location", [OF_HARNESS, "/home/me/main.go:7"])
+def test_complaints_of_the_connections_of_a_slot_that_leaves_are_not_told(location, is_leaving):
+    part = relay._Part("id", "name", channel=None, is_leaving=is_leaving)
+    entry = relay_pb2.LoggedEntry(log_location=location)
+    assert part.takes(entry) is (not is_leaving or location != OF_HARNESS)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_process_that_knows_one_token_for_each_side_input_gets_none(monkeypatch, is_shared):
+    """It would be the token of the slot that was last to tell it."""
+
+    def build(pipeline):
+        side = beam.pvalue.AsSingleton(pipeline | "side" >> beam.Create([1]))
+        _ = pipeline | beam.Create([1]) | "Use" >> beam.Map(lambda a, b: a + b, side)
+
+    made = partial(SdkWorker, is_shared=is_shared)
+    monkeypatch.setattr(scripted_harness, "SdkWorker", made)
+    scripted = scripted_harness.run_scripted(build, lambda descriptor, _: ends_of(descriptor))
+    tokens = [token for bundle in scripted.bundles for token in bundle.cache_tokens]
+    assert any(token.HasField("side_input") for token in tokens) is not is_shared
+
+
+@pytest.mark.parametrize("finalizes", [False, True])
+def test_a_process_of_gos_that_finalizes_bundles_serves_one_slot(finalizes):
+    """Its harness changes a map without the lock that it has where another bundle ends."""
+    pipeline = beam.Pipeline()
+    _ = pipeline | beam.Create([1]) | "Do" >> beam.ParDo(_Hang(Path()))
+    go = environments.ProcessEnvironment(
+        "worker", capabilities=["beam:version:sdk_base:go:2.77.0", MULTI_CORE]
+    )
+    proto = pipeline.to_runner_api(default_environment=go)
+    for transform in proto.components.transforms.values():
+        if transform.spec.urn == common_urns.primitives.PAR_DO.urn:
+            pardo = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+            pardo.requests_finalization = finalizes
+            transform.spec.payload = pardo.SerializeToString()
+    components = beam_runner_api_pb2.Components.FromString(translate(proto).components)
+    (planned,) = (e for e in components.environments.values() if e.urn in OUTSIDE)
+    assert is_for_several_slots(planned) is not finalizes
