@@ -7,6 +7,7 @@ that Go's worker binary is in production.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import logging
 import os
 import shutil
@@ -30,7 +31,7 @@ from typing_extensions import override
 
 from sparkdrain.fnapi import harnesses as harnesses_module
 from sparkdrain.fnapi import launch, relay
-from sparkdrain.fnapi.errors import HarnessLost
+from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harness_job import HarnessJob
 from sparkdrain.fnapi.harnesses import Harnesses
@@ -245,7 +246,7 @@ def test_a_slot_leaves_and_the_process_ends_with_the_last_one(slot, tmp_path):
     assert folder.exists()
 
 
-def test_what_a_process_logs_before_a_slot_is_there_is_logged_by_one(slot, tmp_path, caplog):
+def test_what_a_process_logs_beside_bundles_is_logged_by_a_slot(slot, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     pid_of(slot(), tmp_path, "one")
     wait_until(lambda: "Logging handler created." in caplog.text)
@@ -253,12 +254,24 @@ def test_what_a_process_logs_before_a_slot_is_there_is_logged_by_one(slot, tmp_p
 
 def test_nothing_is_left_of_a_process_that_no_slot_uses(slot, tmp_path):
     only = slot()
-    pid, folder, relay = pid_of(only, tmp_path, "one"), only.process, None
-    relay = _parent(pid)
-    only.harnesses.close()
-    wait_until(lambda: not folder.exists())
-    for each in (pid, relay):
-        wait_until(lambda each=each: not Path(f"/proc/{each}").exists())
+    pid, folder = pid_of(only, tmp_path, "one"), only.process
+    each_of_them = pid, _parent(pid)
+    # Else the first process may reap what nobody has waited for.
+    adopt = partial(ctypes.CDLL(None).prctl, 36)
+    adopt(1)
+    try:
+        only.harnesses.close()
+        wait_until(lambda: not folder.exists())
+        for each in each_of_them:
+            wait_until(lambda each=each: not Path(f"/proc/{each}").exists())
+    finally:
+        adopt(0)
+
+
+def test_a_process_that_ends_before_it_connects_is_told_of(slot, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "SDK", ["sh", "-c", "echo in vain; exit 3"])
+    with pytest.raises(HarnessNotStarted, match=r"status 3\. The last that it wrote:\nin vain"):
+        slot().run(lambda p: p | beam.Create([1]) | beam.Map(print))
 
 
 def test_a_process_that_is_killed_is_lost_to_all_slots_and_the_next_one_is_shared_again(
@@ -379,12 +392,13 @@ def answered_calls() -> int:
 
 
 def test_no_call_for_state_outlives_the_part_of_a_slot(slot, tmp_path):
-    only = slot()
-    for _ in range(4):
-        only.run(counting(tmp_path / "notes", "a", keys=3))
-        assert answered_calls() >= 1
-        only.worker.is_lost = True
-    pid_of(only, tmp_path, "one")
+    first, second = slot(), slot()
+    pid = pid_of(second, tmp_path, "one")
+    for _ in range(3):
+        first.run(counting(tmp_path / "notes", "a", keys=3))
+        wait_until(lambda: answered_calls() == 1)
+        first.worker.is_lost = True
+    assert pid_of(first, tmp_path, "two") == pid
     wait_until(lambda: answered_calls() == 0)
 
 

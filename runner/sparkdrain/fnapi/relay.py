@@ -19,7 +19,6 @@ import os
 import signal
 import socket
 import sys
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -31,8 +30,6 @@ from sparkdrain.v1 import relay_pb2
 
 _PATIENCE_SECONDS: Final = 3.0
 _STATUS_SECONDS: Final = 1.0
-# What the harness logs before there is a slot.
-_LOGGED_EARLY: Final = 1000
 # Messages with log entries that may wait for a slot.
 _LOGS_AHEAD: Final = 1000
 _WORKER_ID: Final = "worker_id"
@@ -103,7 +100,6 @@ class Relay:
         self._by_descriptor: dict[str, _Part] = {}
         self._requests: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._questions: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._early: deque[relay_pb2.LoggedEntry] = deque(maxlen=_LOGGED_EARLY)
         self._connected = asyncio.Event()
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -210,8 +206,6 @@ class Relay:
         if not entry.instruction_id:
             staying = (each for each in self._slots.values() if not each.is_leaving)
             slot = next(staying, None)
-            if slot is None:
-                self._early.append(entry)
         if slot is not None and slot.takes(entry):
             # If a slot takes nothing, others do not wait for it.
             with contextlib.suppress(asyncio.QueueFull):
@@ -266,8 +260,6 @@ class Relay:
         logs = asyncio.ensure_future(_to_last(slot.call("BeamFnLogging/Logging", slot.logs)))
         statuses = slot.call("BeamFnWorkerStatus/WorkerStatus", slot.statuses)
         questions = asyncio.ensure_future(_each(statuses, self._questions.put_nowait))
-        while self._early:
-            self._log(self._early.popleft())
         control = slot.call("BeamFnControl/Control", slot.answers)
         await _first(gone, _each(control, lambda request: self._ask(slot, request)))
         slot.is_leaving = True
