@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timers_state.keys import (
-    CellRow,
     Family,
-    MetaRow,
-    TagRow,
-    TimeRow,
+    cell_of_row,
     decode_i64,
-    decode_row,
+    owner_of_row,
     prefix_end,
     state_prefix,
+    timer_of_owned_tag_row,
 )
 
 if TYPE_CHECKING:
@@ -60,35 +58,17 @@ def entries(store: Store, state_id: int | None = None) -> Iterator[Entry]:
     for family in (Family.CELLS, Family.TAGS):
         prefix = bytes((family,)) if state_id is None else state_prefix(family, state_id)
         for row, value in store.iterate(prefix, prefix_end(prefix)):
-            entry = _entry(row, value)
-            if entry is not None:
-                yield entry
+            yield _of_cell(row, value) if family is Family.CELLS else _of_timer(row, value)
 
 
-def _entry(row: bytes, value: bytes) -> Entry | None:
-    match decode_row(row):
-        case CellRow() as cell:
-            return Entry(
-                state_id=cell.state_id,
-                key_group=cell.group,
-                key=cell.key,
-                window=cell.window,
-                tag=cell.tag,
-                kind=cell.kind.name.lower().replace("_", " "),
-                part=cell.suffix,
-                size=len(value),
-            )
-        case TagRow() as timer:
-            return Entry(
-                state_id=timer.state_id,
-                key_group=timer.group,
-                key=timer.key,
-                window=timer.window,
-                tag=timer.family,
-                kind=f"{timer.domain.name.lower()} timer",
-                part=timer.tag,
-                size=len(value),
-                time=decode_i64(value),
-            )
-        case TimeRow() | MetaRow():
-            return None
+def _of_cell(row: bytes, value: bytes) -> Entry:
+    owner, length = owner_of_row(row)
+    window, tag, kind, part = cell_of_row(row, length)
+    return Entry(*owner, window, tag, kind.name.lower().replace("_", " "), part, len(value))
+
+
+def _of_timer(row: bytes, value: bytes) -> Entry:
+    owner, length = owner_of_row(row)
+    window, domain, family, tag = timer_of_owned_tag_row(row, length)
+    kind = f"{domain.name.lower()} timer"
+    return Entry(*owner, window, family, kind, tag, len(value), decode_i64(value))

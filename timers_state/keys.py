@@ -14,7 +14,6 @@ and ``[family]`` are escaped: 00 becomes 00 FF, and 00 01 ends the string. What 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from struct import Struct
@@ -104,56 +103,6 @@ SEQUENCE_ROW: Final = bytes([Family.META]) + b"sequence"
 """Row that holds the number of the last batch that was written, as u64."""
 
 
-@dataclass(frozen=True, slots=True)
-class CellRow:
-    """A row of a cell, taken apart."""
-
-    state_id: int
-    group: int
-    key: bytes
-    window: bytes
-    tag: bytes
-    kind: Kind
-    suffix: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class TimeRow:
-    """A row of the time index, taken apart."""
-
-    state_id: int
-    domain: Domain
-    time: int
-    group: int
-    key: bytes
-    window: bytes
-    family: bytes
-    tag: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class TagRow:
-    """A row of the timers' tag index, taken apart; its value is the time."""
-
-    state_id: int
-    group: int
-    key: bytes
-    window: bytes
-    domain: Domain
-    family: bytes
-    tag: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class MetaRow:
-    """A row about the store itself."""
-
-    name: bytes
-
-
-Row = CellRow | TimeRow | TagRow | MetaRow
-
-
 def key_group(key: bytes, groups: int = DEFAULT_GROUPS) -> int:
     """The key group, in ``range(groups)``, of an encoded user key.
 
@@ -236,6 +185,21 @@ def owner_prefix(family: Family, state_id: int, group: int, key: bytes) -> bytes
     except struct_error as error:
         message = f"state id {state_id} must be in [0, 2^32) and key group {group} in [0, 2^16)"
         raise ValueError(message) from error
+
+
+def owner_of_row(row: bytes) -> tuple[tuple[int, int, bytes], int]:
+    """State id, key group and key of a row of CELLS or TAGS, and how long its ``owner_prefix`` is.
+
+    Raises:
+        MalformedRow: the row has no such prefix.
+    """
+    try:
+        _, state_id, group = _OWNER.unpack_from(row)
+    except struct_error as error:
+        message = f"row {row.hex()} follows no layout of this format"
+        raise MalformedRow(message) from error
+    key, at = unescape(row, _OWNER.size)
+    return (state_id, group, key), at
 
 
 def group_prefix(family: Family, state_id: int, group: int) -> bytes:
@@ -460,44 +424,3 @@ def group_of(row: bytes) -> int:
     """The key group of a row in any family but META."""
     at = _TIME.size if row[0] == Family.TIMES else _STATE.size
     return int.from_bytes(row[at : at + _GROUP.size], "big")
-
-
-# --- decoding ---------------------------------------------------------------------------------
-
-
-def decode_row(row: bytes) -> Row:
-    """Takes any row apart.
-
-    Raises:
-        MalformedRow: the bytes follow none of the layouts.
-    """
-    try:
-        match Family(row[0]):
-            case Family.META:
-                return MetaRow(row[1:])
-            case Family.CELLS:
-                return _decode_cell(row)
-            case Family.TIMES:
-                return _decode_time(row)
-            case Family.TAGS:
-                return _decode_tag(row)
-    except (IndexError, ValueError, struct_error) as error:
-        message = f"row {row.hex()} follows no layout of this format"
-        raise MalformedRow(message) from error
-
-
-def _decode_cell(row: bytes) -> CellRow:
-    _, state_id, group = _OWNER.unpack_from(row)
-    key, at = unescape(row, _OWNER.size)
-    return CellRow(state_id, group, key, *cell_of_row(row, at))
-
-
-def _decode_time(row: bytes) -> TimeRow:
-    _, state_id, domain, _ = _TIME.unpack_from(row)
-    return TimeRow(state_id, Domain(domain), *key_of_time_row(row))
-
-
-def _decode_tag(row: bytes) -> TagRow:
-    _, state_id, group = _OWNER.unpack_from(row)
-    key, at = unescape(row, _OWNER.size)
-    return TagRow(state_id, group, key, *timer_of_owned_tag_row(row, at))

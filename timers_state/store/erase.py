@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 from timers_state.keys import (
     Family,
-    TagRow,
     decode_i64,
-    decode_row,
     owner_in_time,
     owner_prefix,
     prefix_end,
     state_prefix,
     time_row,
     timer_name,
+    timer_of_owned_tag_row,
     window_prefix,
 )
 from timers_state.store.store import delete_rows
@@ -38,11 +37,9 @@ def erase_key(store: Store, batch: Batch, state_id: int, group: int, key: bytes)
     owner = owner_in_time(group, key)
     tags = owner_prefix(Family.TAGS, state_id, group, key)
     for row, time in store.iterate(tags, prefix_end(tags)):
-        match decode_row(row):
-            case TagRow(domain=domain, window=window, family=family, tag=tag):
-                place = window_prefix(owner, window)
-                name = timer_name(family, tag)
-                batch.delete(time_row(state_id, domain, decode_i64(time), place + name))
+        window, domain, family, tag = timer_of_owned_tag_row(row, len(tags))
+        place = window_prefix(owner, window)
+        batch.delete(time_row(state_id, domain, decode_i64(time), place + timer_name(family, tag)))
     delete_rows(store, batch, tags, prefix_end(tags))
     cells = owner_prefix(Family.CELLS, state_id, group, key)
     delete_rows(store, batch, cells, prefix_end(cells))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.watermarks.frontier import END
 from timers_state import Domain
-from timers_state.keys import TimeRow, decode_row, prefix_end, time_domain_prefix
+from timers_state.keys import key_of_time_row, prefix_end, time_domain_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,6 +159,5 @@ def written_in(store: Store, state_id: int) -> Iterator[tuple[bytes, int]]:
     """The residuals in a slot's store for ``put_written``, in order, each with its resume time."""
     lower = time_domain_prefix(state_id, Domain.PROCESSING)
     for row, payload in store.iterate(lower, prefix_end(lower)):
-        found = decode_row(row)
-        assert isinstance(found, TimeRow)
-        yield payload, found.time
+        time, *_ = key_of_time_row(row)
+        yield payload, time
