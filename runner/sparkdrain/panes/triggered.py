@@ -54,9 +54,7 @@ class TriggeredGrouping(RoundGrouping):
         self._decode_elements = coding.windowed_values.decode
         self._encode_values = coding.values.encode
         self._by_window = needs_no_times(terms.windowing)
-        self._rules = Rules.of(
-            terms.windowing, coding.window, terms.closing, terms.on_time, terms.merge
-        )
+        self._rules = Rules(terms)
         self._firing = PaneFiring(self._rules, PaneValues(coding.coder, terms.scratch))
 
     @override
