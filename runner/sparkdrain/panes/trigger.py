@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 Numbers = list[int]
 """What a trigger remembers of one window; all zero as the window begins."""
@@ -19,20 +18,25 @@ class Moment:
     """The end of the window; all three times are in microseconds."""
 
 
-class Trigger(Protocol):
-    """A node of the tree, or a tree."""
+class Trigger:
+    """A node of the tree, or a tree; without more it remembers nothing and never fires."""
 
-    has_ontime_pane: bool
+    has_ontime_pane = False
     """Whether it fires at the end of the window though nothing came since it last fired."""
+
+    fires_once = True
+    """Whether it is finished when it has fired, if ``fire`` is not its own."""
 
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
         """Take that so many elements came."""
 
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         """Whether a pane is due."""
+        return False
 
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
         """A pane is handed out; returns whether that was the last."""
+        return self.fires_once
 
     def reset(self, numbers: Numbers) -> None:
         """Begin again."""
@@ -42,9 +46,11 @@ class Trigger(Protocol):
 
     def awaits_end(self, numbers: Numbers) -> bool:
         """Whether it must be asked when the watermark passes the end of the window."""
+        return False
 
     def end(self, numbers: Numbers) -> None:
         """Take that the watermark has passed the end of the window."""
 
     def wake(self, numbers: Numbers, after: int) -> int | None:
         """The first processing time later than ``after`` at which it must be asked."""
+        return None

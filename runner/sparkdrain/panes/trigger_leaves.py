@@ -23,43 +23,7 @@ if TYPE_CHECKING:
 _AWAITS_END = 1
 
 
-class _Leaf(Trigger):
-    """Remembers nothing and waits for nothing."""
-
-    has_ontime_pane = False
-    fires_once = True
-    """Whether it is finished when it has fired."""
-
-    @override
-    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        pass
-
-    @override
-    def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        return self.fires_once
-
-    @override
-    def reset(self, numbers: Numbers) -> None:
-        pass
-
-    @override
-    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
-        pass
-
-    @override
-    def awaits_end(self, numbers: Numbers) -> bool:
-        return False
-
-    @override
-    def end(self, numbers: Numbers) -> None:
-        pass
-
-    @override
-    def wake(self, numbers: Numbers, after: int) -> int | None:
-        return None
-
-
-class AfterEveryBundle(_Leaf):
+class AfterEveryBundle(Trigger):
     """Always, and what Beam makes of processing time behind a GroupByKey."""
 
     fires_once = False
@@ -69,15 +33,11 @@ class AfterEveryBundle(_Leaf):
         return True
 
 
-class Never(_Leaf):
+class Never(Trigger):
     """Leaves everything to the pane at the expiry of the window."""
 
-    @override
-    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        return False
 
-
-class Default(_Leaf):
+class Default(Trigger):
     """Fires at the end of the window, and at once for what comes later."""
 
     has_ontime_pane = True
@@ -114,7 +74,7 @@ class Default(_Leaf):
         numbers[self._index] = 0
 
 
-class AfterCount(_Leaf):
+class AfterCount(Trigger):
     """Once so many elements came."""
 
     def __init__(self, index: int, count: int) -> None:
@@ -138,7 +98,7 @@ class AfterCount(_Leaf):
         numbers[self._index] = sum(other[self._index] for other in others)
 
 
-class AfterProcessingTime(_Leaf):
+class AfterProcessingTime(Trigger):
     """Fires so long after the first element. Its number is that time plus one, or 0 before that."""
 
     def __init__(self, index: int, delay: int) -> None:
