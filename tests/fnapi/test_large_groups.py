@@ -28,7 +28,7 @@ from sparkdrain.graph.wire import STATE_BACKED_ITERABLE
 from sparkdrain.harness.channel import processor
 from sparkdrain.harness.channel.source import ChannelSource
 from sparkdrain.loopback import loopback_pool
-from sparkdrain.panes.pane_file import PaneFile
+from sparkdrain.shuffle.chunk_file import ChunkFile
 from sparkdrain.shuffle.values import WHOLE_BYTES, EncodedValues, encoded_values
 from sparkdrain.stages.shards.task_options import TaskOptions
 from tests.support.in_memory import run_in_memory
@@ -358,7 +358,7 @@ _CHUNKS = st.lists(
 def test_pages_are_whole_values_in_their_order_from_wherever_they_lie(
     tmp_path_factory, lists, most
 ):
-    file = PaneFile(tmp_path_factory.getbasetemp())
+    file = ChunkFile(tmp_path_factory.getbasetemp())
     chunks = [
         file.append(_chunk(values)) if on_disk else _chunk(values) for values, on_disk in lists
     ]
@@ -381,14 +381,14 @@ def _values(page):
 
 
 def test_of_a_group_on_disk_no_more_is_read_than_a_page(tmp_path, monkeypatch):
-    file, read = PaneFile(tmp_path), []
-    loading = PaneFile.read
+    file, read = ChunkFile(tmp_path), []
+    loading = ChunkFile.read
 
     def seen(self, offset, size):
         read.append(size)
         return loading(self, offset, size)
 
-    monkeypatch.setattr(PaneFile, "read", seen)
+    monkeypatch.setattr(ChunkFile, "read", seen)
     chunks = [file.append(_chunk([bytes(1000)] * 6_000)) for _ in range(2)]
     groups = GroupsInState()
     values = encoded_values(chunks)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.panes.pane_file import PaneFile
 from sparkdrain.panes.window_state import WindowState
 from sparkdrain.panes.window_tables import StatesTogether
 from timers_state import MemoryStore, Overlay
@@ -47,11 +45,3 @@ def test_windows_that_are_kept_together_are_found_by_name(kept, removed):
     table = StatesTogether(overlay.scope(1, b"key"))
     left = {window: state for window, state in kept.items() if window not in removed}
     assert {window: table.get(window) for window in table.windows()} == left
-
-
-def test_a_pane_file_that_is_cut_says_so(tmp_path):
-    file = PaneFile(tmp_path)
-    chunk = file.append(b"abc")
-    assert (chunk.load(), chunk.load(2)) == (b"abc", b"ab")
-    with pytest.raises(OSError, match="ended 2 bytes early"):
-        file.read(1, 4)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkdrain.shuffle import group_parts
+from sparkdrain.shuffle.chunk_file import ChunkFile
 from sparkdrain.shuffle.grouped_blocks import cuts, encode_groups
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.sort_merging import SortMerger
@@ -84,6 +85,14 @@ def test_a_spilled_file_that_was_cut_off_is_an_error(tmp_path):
     with pytest.raises(OSError, match="ended 1 bytes early"):
         list(merger.groups())
     merger.close()
+
+
+def test_a_file_of_chunks_that_is_cut_says_so(tmp_path):
+    file = ChunkFile(tmp_path)
+    chunk = file.append(b"abc")
+    assert (chunk.load(), chunk.load(2)) == (b"abc", b"ab")
+    with pytest.raises(OSError, match="ended 2 bytes early"):
+        file.read(1, 4)
 
 
 @given(st.lists(st.binary(max_size=9)), st.integers(1, 20))

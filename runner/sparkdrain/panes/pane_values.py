@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.panes.pane_file import PaneFile
+from sparkdrain.shuffle.chunk_file import ChunkFile
 from sparkdrain.shuffle.values import ValueDecoder
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ class PaneValues:
         """The values in ``chunks``, which are read once; the result can be iterated repeatedly."""
         kept: list[Any] = []
         size = 0
-        file: PaneFile | None = None
+        file: ChunkFile | None = None
         for chunk in chunks:
             size += len(chunk)
             if file is None and size > _IN_MEMORY and kept:
-                file = PaneFile(self._scratch())
+                file = ChunkFile(self._scratch())
                 kept = [file.append(early) for early in kept]
             kept.append(chunk if file is None else file.append(chunk))
         return self._values(kept) if kept else []

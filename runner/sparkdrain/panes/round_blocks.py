@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.panes.pane_file import PaneFile
+from sparkdrain.shuffle.chunk_file import ChunkFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ class RoundBlocks:
     def __init__(self, memory_bytes: int, scratch: Callable[[], Path]) -> None:
         self._memory_bytes = memory_bytes
         self._scratch = scratch
-        self._file: PaneFile | None = None
+        self._file: ChunkFile | None = None
         self._payloads: list[Any] = []
         self._size = 0
         self.spilled_bytes = 0
@@ -29,7 +29,7 @@ class RoundBlocks:
             self._payloads.append(bytes(payload))
             return
         if self._file is None:
-            self._file = PaneFile(self._scratch())
+            self._file = ChunkFile(self._scratch())
         self._payloads.append(self._file.append(payload))
         self.spilled_bytes += len(payload)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import heapq
 import os
 import struct
-import tempfile
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from sparkdrain.shuffle.chunk_file import ChunkFile, Extent
 from sparkdrain.shuffle.group_table import GroupTable
 
 if TYPE_CHECKING:
@@ -26,44 +26,12 @@ _SIZE = struct.Struct(">I")
 _INLINE_ENTRY = 1 << 20
 
 
-class ReadAt(Protocol):
-    """A file whose bytes can be read from anywhere."""
-
-    def read(self, offset: int, size: int) -> bytes:
-        """The bytes at ``offset``."""
-
-
-class Extent:
-    """A chunk on disk."""
-
-    __slots__ = ("_file", "_offset", "_size")
-
-    def __init__(self, file: ReadAt, offset: int, size: int) -> None:
-        self._file = file
-        self._offset = offset
-        self._size = size
-
-    def __len__(self) -> int:
-        return self._size
-
-    def load(self, size: int | None = None, start: int = 0) -> bytes:
-        """Read it, or ``size`` bytes of it that begin at ``start``."""
-        return self._file.read(self._offset + start, self._size - start if size is None else size)
-
-
-class SortedRun:
+class SortedRun(ChunkFile):
     """A sorted run on disk.
 
     ``[section size u32][key size u32][size u64][section][key]([chunk size u32][chunk])*`` for each
     entry, where ``size`` is that of all its chunks with their sizes.
     """
-
-    def __init__(self, directory: Path) -> None:
-        handle, name = tempfile.mkstemp(prefix="run-", dir=directory)
-        self._fd = handle
-        # Unlinked at once: nothing is left behind, however this process ends.
-        os.unlink(name)
-        self._end = 0
 
     def write(self, entries: Iterable[tuple[Key, list[bytes]]]) -> None:
         """Append ``entries``, which come in key order."""
@@ -77,14 +45,6 @@ class SortedRun:
                     file.write(_SIZE.pack(len(chunk)))
                     file.write(chunk)
                 self._end += _ENTRY.size + len(section) + len(key) + total
-
-    def read(self, offset: int, size: int) -> bytes:
-        """The bytes at ``offset``."""
-        data = os.pread(self._fd, size, offset)
-        if len(data) != size:
-            msg = f"a spilled run ended {size - len(data)} bytes early"
-            raise OSError(msg)
-        return data
 
     def entries(self) -> Iterator[tuple[Key, list[bytes | Extent]]]:
         """All entries in key order; chunks of large ones stay on disk."""
@@ -108,10 +68,6 @@ class SortedRun:
             (size,) = _SIZE.unpack(self.read(position, 4))
             yield Extent(self, position + 4, size)
             position += 4 + size
-
-    def close(self) -> None:
-        """Give the disk space back."""
-        os.close(self._fd)
 
 
 def _inline_chunks(data: bytes) -> Iterator[bytes | Extent]:

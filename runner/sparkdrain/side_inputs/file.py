@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from sparkdrain.shuffle.sort_merging import Extent
+    from sparkdrain.shuffle.chunk_file import Extent
 
 _ENTRY = struct.Struct(">HII")
 _SIZE = struct.Struct(">I")
