@@ -11,9 +11,9 @@ from typing_extensions import override
 
 from sparkdrain.panes.arrivals import values_in
 from sparkdrain.panes.firing import PaneFiring
+from sparkdrain.panes.grouping import Grouping
 from sparkdrain.panes.key_windows import KeyWindows
 from sparkdrain.panes.pane_values import PaneValues
-from sparkdrain.panes.round_grouping import RoundGrouping
 from sparkdrain.panes.rules import Rules
 from sparkdrain.panes.sessions import sessions_of
 from sparkdrain.panes.times import BEGIN, END, whole_millis
@@ -40,7 +40,7 @@ def needs_no_times(windowing: Any) -> bool:
     )
 
 
-class TriggeredGrouping(RoundGrouping):
+class TriggeredGrouping(Grouping):
     """Panes as a trigger says.
 
     Per key there is a table of its windows, each with what the trigger remembers of it, and a bag

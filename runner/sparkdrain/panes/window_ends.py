@@ -17,11 +17,10 @@ from typing_extensions import override
 
 from sparkdrain.panes.arrivals import values_in
 from sparkdrain.panes.ending_window import EndingWindow
-from sparkdrain.panes.grouping import Closing
+from sparkdrain.panes.grouping import Closing, Grouping
 from sparkdrain.panes.pane_batches import PaneBatches
 from sparkdrain.panes.pane_values import PaneValues
 from sparkdrain.panes.passing import Passing
-from sparkdrain.panes.round_grouping import RoundGrouping
 from sparkdrain.panes.times import BEGIN, END, whole_millis
 from sparkdrain.shuffle.grouped_blocks import encode_groups
 from sparkdrain.shuffle.merging import GroupMerger
@@ -47,7 +46,7 @@ EndedPairs = tuple[Any, list[Any], int]
 """What goes with some pairs, the pairs, and their size in memory."""
 
 
-class WindowEndGrouping(RoundGrouping):
+class WindowEndGrouping(Grouping):
     """One pane per key and window at the window's end; more only if late elements are allowed.
 
     Once the pane on time was handed out and if elements may be late, what is kept is a number per
