@@ -9,7 +9,7 @@ from typing_extensions import override
 from timers_state.cells.cell import ITEM_BYTES
 from timers_state.cells.segment import decode_segment, encode_segment, segments_of
 from timers_state.keys import prefix_end, segment_suffix
-from timers_state.small.copied import SmallCopied
+from timers_state.small.cell import SmallCell
 from timers_state.small.record import MOST_ITEM_BYTES
 from timers_state.store.store import delete_rows
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from timers_state.store.store import Batch, Store
 
 
-class SmallBag(SmallCopied):
+class SmallBag(SmallCell):
     """What ``Bag`` is for a scope."""
 
     __slots__ = ()

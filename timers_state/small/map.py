@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from timers_state.cells.cell import ENTRY_BYTES
-from timers_state.small.copied import SmallCopied
+from timers_state.small.cell import SmallCell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from timers_state.store.store import Batch, Store
 
 
-class SmallMap(SmallCopied):
+class SmallMap(SmallCell):
     """What ``Map`` is for a scope."""
 
     __slots__ = ()

@@ -9,7 +9,7 @@ from typing_extensions import override
 from timers_state.cells.cell import ENTRY_BYTES, ITEM_BYTES
 from timers_state.cells.segment import decode_segment, encode_segment, segments_of
 from timers_state.keys import entry_of, entry_prefix, prefix_end, segment_suffix
-from timers_state.small.copied import SmallCopied, appended
+from timers_state.small.cell import SmallCell, appended
 from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from timers_state.store.store import Batch, Store
 
 
-class SmallMultimap(SmallCopied):
+class SmallMultimap(SmallCell):
     """What ``Multimap`` is for a scope. The values of a key are a tuple."""
 
     __slots__ = ()

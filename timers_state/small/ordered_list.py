@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from timers_state.cells.ordered_list import PAIR_BYTES, check_sort_key
 from timers_state.keys import I64_MAX, I64_MIN, sort_key_bound, sort_key_of, sorted_suffix
-from timers_state.small.copied import SmallCopied, appended
+from timers_state.small.cell import SmallCell, appended
 from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _sort_key = itemgetter(0)
 
 
-class SmallOrderedList(SmallCopied):
+class SmallOrderedList(SmallCell):
     """What ``OrderedList`` is for a scope. The list is sorted when it is read or stored."""
 
     __slots__ = ()

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from timers_state.cells.cell import ITEM_BYTES
 from timers_state.keys import prefix_end
-from timers_state.small.copied import SmallCopied
+from timers_state.small.cell import SmallCell
 from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _ENTRY_BYTES: Final = ITEM_BYTES + 48
 """What a string costs in a dict, beside its content."""
 
 
-class SmallSet(SmallCopied):
+class SmallSet(SmallCell):
     """What ``Set`` is for a scope. User code cannot remove a single string."""
 
     __slots__ = ()
