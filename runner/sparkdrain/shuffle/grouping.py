@@ -244,27 +244,3 @@ class KeyedWriter:
         self._sender.send([(b"", table, chunks)], count)
         limit = self._sender.limit
         self._limit = min(limit, self._few) if self._until_look else limit
-
-
-class SideWriter:
-    """Groups a side input by window, and by key if it is looked up by key."""
-
-    def __init__(self, writer: GroupWriter, window_coder: Any, *, multimap: bool) -> None:
-        self._writer = writer
-        self._encode_window = window_coder.get_impl().encode
-        self._multimap = multimap
-
-    @property
-    def elements(self) -> int:
-        """Elements written."""
-        return self._writer.elements
-
-    def write(self, value: Any, context: Any) -> None:
-        """Put an element to each of its windows."""
-        key, item = value if self._multimap else (b"", value)
-        tables = [self._writer.table(self._encode_window(window)) for window in context.windows]
-        self._writer.add(tables, key, item)
-
-    def flush(self) -> None:
-        """Send what is left."""
-        self._writer.flush()

@@ -20,7 +20,7 @@ KeyDecode = Callable[[bytes], Any]
 
 
 def refuse_pair(value: Any) -> NoReturn:
-    """What goes to a GroupByKey or a stateful DoFn could not be taken apart.
+    """What goes to a reader by key could not be taken apart: a GroupByKey, for example.
 
     Raises:
         TypeError: always.

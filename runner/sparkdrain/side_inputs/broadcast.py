@@ -16,7 +16,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, WindowedWriter
-from sparkdrain.side_inputs.grouped import side_writer
+from sparkdrain.side_inputs.grouped import KeylessWriter, side_writer
 
 if TYPE_CHECKING:
     from apache_beam import coders
@@ -69,10 +69,10 @@ def broadcast_writer(
 
     if by_window and not comes_with_window(windowing):
         values = GroupWriter(edge.id, bytes, coder, everywhere, nowhere, block_bytes)
-        return _ElementWriter(WindowedWriter(values, window))
+        return KeylessWriter(WindowedWriter(values, window))
     if not comes_with_window(windowing):
         sender = GroupSender(edge.id, bytes, everywhere, nowhere, block_bytes)
-        return _ElementWriter(KeyedWriter(sender, bytes, coder, window))
+        return KeylessWriter(KeyedWriter(sender, bytes, coder, window))
     return side_writer(edge, coder, window, everywhere, nowhere, block_bytes)
 
 
@@ -90,20 +90,3 @@ class _Everywhere:
         self.sent_bytes += len(payload)
         for each in self._partitions:
             self._outbox.put(edge, each, payload)
-
-
-class _ElementWriter:
-    """Groups nothing: all elements are of one key."""
-
-    def __init__(self, writer: KeyedWriter | WindowedWriter) -> None:
-        self._writer = writer
-        self.flush = writer.flush
-
-    @property
-    def elements(self) -> int:
-        """Elements written."""
-        return self._writer.elements
-
-    def write(self, value: Any, context: Any) -> None:
-        """Put an element to all others."""
-        self._writer.write((b"", value), context)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sparkdrain.shuffle.grouping import GroupWriter, SideWriter
+from sparkdrain.shuffle.grouping import GroupWriter, WindowedWriter
 
 if TYPE_CHECKING:
     from apache_beam import coders
 
     from sparkdrain.graph.plan import Edge
     from sparkdrain.shuffle.group_sender import Router
+    from sparkdrain.shuffle.grouping import KeyedWriter
     from sparkdrain.shuffle.outbox import Outbox
 
 
@@ -21,10 +22,28 @@ def side_writer(
     outbox: Outbox,
     route: Router,
     block_bytes: int,
-) -> SideWriter:
+) -> KeylessWriter | WindowedWriter:
     """The writer of ``edge``, whose elements ``coder`` is for."""
     # Beam asks for a key of a multimap by its nested encoding.
     encode_key = coder.key_coder().get_impl().encode_nested if edge.multimap else bytes
     value = coder.value_coder() if edge.multimap else coder
-    writer = GroupWriter(edge.id, encode_key, value, outbox, route, block_bytes)
-    return SideWriter(writer, window_coder, multimap=edge.multimap)
+    values = GroupWriter(edge.id, encode_key, value, outbox, route, block_bytes)
+    writer = WindowedWriter(values, window_coder)
+    return writer if edge.multimap else KeylessWriter(writer)
+
+
+class KeylessWriter:
+    """Groups nothing: all elements are of one key."""
+
+    def __init__(self, writer: KeyedWriter | WindowedWriter) -> None:
+        self._writer = writer
+        self.flush = writer.flush
+
+    @property
+    def elements(self) -> int:
+        """Elements written."""
+        return self._writer.elements
+
+    def write(self, value: Any, context: Any) -> None:
+        """Put an element to all others."""
+        self._writer.write((b"", value), context)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from apache_beam import coders
 
     from sparkdrain.shuffle.group_sender import Router
-    from sparkdrain.shuffle.grouping import SideWriter
     from sparkdrain.shuffle.keys import KeyEncode
     from sparkdrain.shuffle.outbox import Outbox, SparkPartition
     from sparkdrain.stages.shards.codings import Codings
@@ -94,7 +93,7 @@ def _by_key(edge: Edge, codings: Codings, outbox: Outbox) -> tuple[KeyEncode, Ro
     return encode_key, Owners([layout.shard(edge.consumer, n) for n in range(layout.slots)]).of
 
 
-def _side_writer(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int) -> SideWriter:
+def _side_writer(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int) -> Any:
     """Every key goes to its bucket; of a side input without keys, each slot fills one."""
     layout = outbox.layout
     buckets = [layout.side(bucket) for bucket in range(layout.side_buckets)]
