@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from timers_state.keys import owners_in_time
 from timers_state.overlay.residence import ABSENT_BYTES, STORED
-from timers_state.small.loading import MOST_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from timers_state.overlay.residence import Residence
     from timers_state.overlay.room import Room
     from timers_state.overlay.round import Round
-    from timers_state.small.loading import KeyRows, Placed
+    from timers_state.small.loading import Placed
     from timers_state.small.records import Records
 
 _SHARE: Final = 8
@@ -99,16 +98,15 @@ class Prefetch:
         while start < len(placed) and left > 0:
             some = placed[start : start + _AT_ONCE]
             start += len(some)
-            rows = records.loading.reader.read(self.running.store, some, MOST_ROWS, most_bytes)
-            left -= self._fetch_records(records, some, rows)
+            left -= self._fetch_records(records, some, most_bytes)
         if start:
             spent = room + room // 4 - left
             self.expected_bytes = max(ABSENT_BYTES, spent // start)
 
-    def _fetch_records(self, records: Records, placed: list[Placed], rows: list[KeyRows]) -> int:
+    def _fetch_records(self, records: Records, placed: list[Placed], most_bytes: int) -> int:
         """Has keys as records, if they can be; returns what they cost."""
         spent = taken = 0
-        found = records.loading.load(self.running.store, placed, rows)
+        found = records.loading.load(self.running.store, placed, most_bytes)
         for (_, key), loaded in zip(placed, found, strict=True):
             if loaded:
                 taken += records.take_in(loaded)

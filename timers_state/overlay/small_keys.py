@@ -10,7 +10,6 @@ from typing_extensions import override
 
 from timers_state.keys import key_group, owner_in_time
 from timers_state.overlay.residence import ABSENT, STORED
-from timers_state.small.loading import MOST_ROWS
 from timers_state.small.records import Lender, Records
 
 if TYPE_CHECKING:
@@ -65,7 +64,5 @@ class SmallKeys(Lender):
             return None
         if self.running.is_marked:  # what is there may have to be undone
             return None
-        store, loading = self.running.store, records.loading
         placed = [(owner_in_time(key_group(key, self.groups), key), key)]
-        rows = loading.reader.read(store, placed, MOST_ROWS, sys.maxsize)
-        return loading.load(store, placed, rows)[0]
+        return records.loading.load(self.running.store, placed, sys.maxsize)[0]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from timers_state.keys import (
     EVENT,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from timers_state.store.prefixes import RowsOf
     from timers_state.store.store import Store
 
-MOST_ROWS: Final = 64
+_MOST_ROWS: Final = 64
 """A key with more rows than this is not looked at any further."""
 
 _MOST_NAMES: Final = 1024
@@ -38,13 +37,6 @@ _EXPIRY: Final = -1
 
 Placed = tuple[bytes, bytes]
 """A key's ``owner_in_time``, which is its place in the store, and the key."""
-
-
-class KeyRows(NamedTuple):
-    """What the store has of a key: its rows, or None if they are too many."""
-
-    cells: RowsOf
-    tags: RowsOf
 
 
 class _Draft:
@@ -70,17 +62,17 @@ class RecordLoading:
         "_cells",
         "_empty",
         "_families",
+        "_heads",
         "_names",
         "_state",
         "_timers",
         "_values",
-        "reader",
     )
 
     def __init__(self, state_id: int, layout: Layout, empty: Content) -> None:
-        self.reader = KeyReader(
-            state_id, timers=bool(layout.families or layout.expires or layout.others)
-        )
+        has_timers = bool(layout.families or layout.expires or layout.others)
+        families = (Family.CELLS,) + (Family.TAGS,) * has_timers
+        self._heads = [state_prefix(family, state_id) for family in families]
         self._state = state_id
         self._empty = empty
         self._values = {
@@ -93,14 +85,22 @@ class RecordLoading:
         self._names = [timer_name(family, b"") for family in layout.families]
 
     def load(
-        self, store: Store, placed: Sequence[Placed], rows: Sequence[KeyRows]
+        self, store: Store, placed: Sequence[Placed], most_bytes: int
     ) -> list[list[Record] | None]:
         """The records of keys, one for each window; None for keys that cannot be records.
 
-        What is missing in them is just what ``empty`` has.
+        What is missing in them is just what ``empty`` has. All rows are read in one pass.
+
+        Args:
+            placed: keys in the order of their places.
+            most_bytes: how many bytes the values of a key's cells may take, and those of its tags.
         """
+        prefixes = [head + place for head in self._heads for place, _ in placed]
+        rows = store.read_prefixes(prefixes, _MOST_ROWS, most_bytes)
+        cells, tags = rows[: len(placed)], rows[len(placed) :] or [()] * len(placed)
         drafts = [
-            self._drafts(each, len(place)) for (place, _), each in zip(placed, rows, strict=True)
+            self._drafts(of_cells, of_tags, len(place))
+            for (place, _), of_cells, of_tags in zip(placed, cells, tags, strict=True)
         ]
         payloads = self._payloads(store, placed, drafts)
         return [
@@ -113,16 +113,16 @@ class RecordLoading:
             for (place, key), found in zip(placed, drafts, strict=True)
         ]
 
-    def _drafts(self, rows: KeyRows, place_length: int) -> dict[bytes, _Draft] | None:
+    def _drafts(self, cells: RowsOf, tags: RowsOf, place_length: int) -> dict[bytes, _Draft] | None:
         """What rows have, by window; None if records cannot hold it."""
-        if rows.cells is None or rows.tags is None:
+        if cells is None or tags is None:
             return None
-        cut = self.reader.head_length + place_length
+        cut = len(self._heads[0]) + place_length
         found: dict[bytes, _Draft] = {}
-        for row, value in rows.cells:
+        for row, value in cells:
             if not self._take_cell(found, row, cut, value):
                 return None
-        for row, time in rows.tags:
+        for row, time in tags:
             if not self._take_timer(found, row, cut, time):
                 return None
         return found
@@ -243,24 +243,3 @@ def _note(names: dict[bytes, tuple[bytes, int]], name: bytes, window: bytes, num
     if len(names) >= _MOST_NAMES:
         names.clear()
     names[name] = window, number
-
-
-class KeyReader:
-    """Reads what the store has of keys of one state, in one pass."""
-
-    __slots__ = ("_has_timers", "_heads", "head_length")
-
-    def __init__(self, state_id: int, *, timers: bool) -> None:
-        self._has_timers = timers
-        families = (Family.CELLS,) + (Family.TAGS,) * timers
-        self._heads = [state_prefix(family, state_id) for family in families]
-        self.head_length = len(state_prefix(Family.CELLS, state_id))
-
-    def read(
-        self, store: Store, placed: Sequence[Placed], most: int, most_bytes: int
-    ) -> list[KeyRows]:
-        """The rows of keys, which come in the order of their places."""
-        prefixes = [head + place for head in self._heads for place, _ in placed]
-        found = iter(store.read_prefixes(prefixes, most, most_bytes))
-        cells = [next(found) for _ in placed]
-        return list(map(KeyRows, cells, found if self._has_timers else repeat(())))
