@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STATE = 7
-GROUPS = 1024
 BUDGET = 32 << 20
 ROUND = 5000
 LAYOUT = Layout(((Value, b"v"),), (b"f",))
@@ -108,7 +107,7 @@ def measure_parts(store: RoundStore, keys: list[bytes]) -> None:
     """What the store does for keys, one by one and in one pass."""
     count = len(keys)
     cells, tags = (state_prefix(family, STATE) for family in (Family.CELLS, Family.TAGS))
-    places = owners_in_time(keys, GROUPS)
+    places = owners_in_time(keys)
     in_order = sorted(places)
     name, row_end = cell_name(b"", b"v", Kind.VALUE), escape(b"") + timer_name(b"f", b"")
     for head, rows in ((cells, "cells"), (tags, "timers")):

@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from timers_state import inspect
 from timers_state.errors import StateError
-from timers_state.keys import DEFAULT_GROUPS, Domain, key_group
+from timers_state.keys import KEY_GROUPS, Domain, key_group
 from timers_state.large.scope import KeyScope
 from timers_state.large.timers import Timer, Timers
 from timers_state.overlay.overlay import Overlay
@@ -55,7 +55,7 @@ from timers_state.store.round_store import RoundStore
 from timers_state.store.store import Store
 
 __all__ = [
-    "DEFAULT_GROUPS",
+    "KEY_GROUPS",
     "Domain",
     "KeyScope",
     "Layout",

@@ -26,8 +26,9 @@ from timers_state.errors import MalformedRow
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-DEFAULT_GROUPS: Final = 1024
-MAX_GROUPS: Final = 1 << 16
+KEY_GROUPS: Final = 1024
+"""How many key groups there are; part of the format."""
+
 I64_MIN: Final = -(1 << 63)
 I64_MAX: Final = (1 << 63) - 1
 
@@ -35,6 +36,7 @@ _SIGN: Final = 1 << 63
 _END: Final = b"\x00\x01"
 _ESCAPED_ZERO: Final = b"\x00\xff"
 _GOLDEN: Final = 0x9E3779B1
+_GROUP_SHIFT: Final = 32 - 10  # as there are 2**10 of them
 _OWNER: Final = Struct(">BIH")
 _TIME: Final = Struct(">BIBQ")
 _STATE: Final = Struct(">BI")
@@ -103,13 +105,13 @@ SEQUENCE_ROW: Final = bytes([Family.META]) + b"sequence"
 """Row that holds the number of the last batch that was written, as u64."""
 
 
-def key_group(key: bytes, groups: int = DEFAULT_GROUPS) -> int:
-    """The key group, in ``range(groups)``, of an encoded user key.
+def key_group(key: bytes) -> int:
+    """The key group, in ``range(KEY_GROUPS)``, of an encoded user key.
 
     Part of the format: the same in every release, process and machine. CRC-32, spread by a golden
-    ratio product whose high bits are scaled to ``groups``, so any number of groups is even.
+    ratio product, whose high bits are the group.
     """
-    return (crc32(key) * _GOLDEN & 0xFFFFFFFF) * groups >> 32
+    return (crc32(key) * _GOLDEN & 0xFFFFFFFF) >> _GROUP_SHIFT
 
 
 # --- parts ------------------------------------------------------------------------------------
@@ -307,11 +309,11 @@ def owner_in_time(group: int, key: bytes) -> bytes:
     return _GROUP.pack(group) + escape(key)
 
 
-def owners_in_time(keys: Iterable[bytes], groups: int) -> list[bytes]:
+def owners_in_time(keys: Iterable[bytes]) -> list[bytes]:
     """As ``owner_in_time`` of many keys, whose groups are those of ``key_group``."""
     pack, escaped = _GROUP.pack, _ESCAPED_ZERO
     return [
-        pack((crc32(key) * _GOLDEN & 0xFFFFFFFF) * groups >> 32)
+        pack((crc32(key) * _GOLDEN & 0xFFFFFFFF) >> _GROUP_SHIFT)
         + key.replace(b"\x00", escaped)
         + _END
         for key in keys

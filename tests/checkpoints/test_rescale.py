@@ -18,7 +18,7 @@ from sparkdrain.checkpoints.rescale import (
 )
 from sparkdrain.errors import CheckpointDamaged
 from sparkdrain.shuffle.keys import Owners
-from timers_state import DEFAULT_GROUPS, Overlay, RoundStore, key_group
+from timers_state import KEY_GROUPS, Overlay, RoundStore, key_group
 
 SLOTS = st.integers(1, 40)
 
@@ -32,7 +32,7 @@ def test_a_slot_has_the_groups_of_the_keys_that_it_gets(key, slots):
 @given(SLOTS)
 def test_every_group_has_one_slot(slots):
     groups = [group for slot in range(slots) for group in groups_of_slot(slot, slots)]
-    assert groups == list(range(DEFAULT_GROUPS))
+    assert groups == list(range(KEY_GROUPS))
 
 
 @given(SLOTS, SLOTS)
@@ -60,7 +60,7 @@ def test_parts_go_to_those_who_ask_and_evenly(before, slots, parts):
 
 
 def test_slots_without_key_groups_have_heirs_too():
-    before = DEFAULT_GROUPS + 7
+    before = KEY_GROUPS + 7
     for old in range(before):
         assert old in sources_of(heir_of_part(old, before, 3, 0, 1), before, 3)
 

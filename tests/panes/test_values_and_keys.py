@@ -16,7 +16,7 @@ from sparkdrain.errors import Unsupported
 from sparkdrain.panes.group_keys import group_keys, groups_of
 from sparkdrain.panes.triggers import compiled
 from sparkdrain.shuffle.values import GroupValues
-from timers_state import key_group
+from timers_state import KEY_GROUPS, key_group
 from timers_state.store.round_store import RoundStore
 
 ACCUMULATING = trigger.AccumulationMode.ACCUMULATING
@@ -65,14 +65,13 @@ def test_keys_come_back_as_they_were(tmp_path):
     assert {pane[0]: pane[4] for pane in panes} == {(1, "a"): [5, 7], (-1, ""): [6]}
 
 
-@given(st.lists(st.binary()), st.integers(1, 2000))
-def test_keys_are_sorted_into_the_key_groups_of_the_store(keys, groups):
-    assert groups_of(keys, groups) == [key_group(key, groups) for key in keys]
+@given(st.lists(st.binary()))
+def test_keys_are_sorted_into_the_key_groups_of_the_store(keys):
+    assert groups_of(keys) == [key_group(key) for key in keys]
 
 
-@pytest.mark.parametrize("groups", [1, 7, 1024])
-def test_each_key_group_has_a_key_that_stands_for_it(groups):
-    assert [key_group(key, groups) for key in group_keys(groups)] == list(range(groups))
+def test_each_key_group_has_a_key_that_stands_for_it():
+    assert [key_group(key) for key in group_keys()] == list(range(KEY_GROUPS))
 
 
 def test_a_trigger_of_ones_own_is_refused_by_name():

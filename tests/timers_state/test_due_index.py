@@ -22,8 +22,8 @@ from timers_state.keys import (
 )
 from timers_state.store.store import Batch
 
-STATE, GROUPS = 7, 4
-KEYS = (b"a", b"b", b"c")
+STATE = 7
+KEYS = (b"a", b"arc", b"b")
 NAME = (b"f", b"")
 SET = st.tuples(st.just("set"), st.sampled_from(KEYS), st.integers(-3, 3))
 CLEAR = st.tuples(st.just("clear"), st.sampled_from(KEYS), st.just(0))
@@ -71,7 +71,7 @@ class Memory:
 
 
 def rows_of(key, time):
-    group = key_group(key, GROUPS)
+    group = key_group(key)
     tag_row = tag_prefix(owner_prefix(Family.TAGS, STATE, group, key), b"w", Domain.EVENT)
     place = window_prefix(owner_in_time(group, key), b"w")
     name = timer_name(*NAME)
@@ -95,10 +95,14 @@ def write(index, memory, store, stored):
     store.write(batch)
 
 
+def test_two_of_the_keys_share_a_key_group():
+    assert len({key_group(key) for key in KEYS}) == 2
+
+
 @given(st.lists(st.one_of(SET, CLEAR, WRITE, FORGET), max_size=30))
 def test_the_first_timer_is_the_first_of_all(steps):
     memory, store = Memory(), MemoryStore()
-    index = DueIndex(memory, SimpleNamespace(store=store), GROUPS, STATE, Domain.EVENT)
+    index = DueIndex(memory, SimpleNamespace(store=store), STATE, Domain.EVENT)
     model, stored = {}, {}
     for what, key, time in steps:
         if what == "set":
@@ -115,6 +119,6 @@ def test_the_first_timer_is_the_first_of_all(steps):
         else:
             write(index, memory, store, stored)
             assert stored == model
-        order = sorted((time, key_group(key, GROUPS), key) for key, time in model.items())
+        order = sorted((time, key_group(key), key) for key, time in model.items())
         assert index.first() == ((order[0][0], order[0][2]) if order else None)
         assert index.count() == len(model)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from timers_state import Domain, Overlay, RoundStore, open_read_only, open_store
 from timers_state.errors import Unmovable
-from timers_state.keys import DEFAULT_GROUPS, SEQUENCE_ROW, key_group
+from timers_state.keys import KEY_GROUPS, SEQUENCE_ROW, key_group
 from timers_state.store.gather import GatherSource, Spread, gather, state_ids
 
-ALL = range(DEFAULT_GROUPS)
+ALL = range(KEY_GROUPS)
 BY_KEY, EVERYWHERE, APART = 1, 2, 1 << 31
 
 
@@ -86,7 +86,7 @@ def gather_from(target, groups, *sources):
 
 
 def cuts(bounds):
-    bounds = [0, *sorted(bounds), DEFAULT_GROUPS]
+    bounds = [0, *sorted(bounds), KEY_GROUPS]
     return [range(*pair) for pair in pairwise(bounds)]
 
 
@@ -98,7 +98,7 @@ def directory():
     shutil.rmtree(path)
 
 
-BOUNDS = st.lists(st.integers(0, DEFAULT_GROUPS), max_size=3)
+BOUNDS = st.lists(st.integers(0, KEY_GROUPS), max_size=3)
 
 
 @settings(max_examples=15, deadline=None)
@@ -139,8 +139,8 @@ def keys_in(directory):
 
 def test_a_gathered_store_goes_on_like_the_old_ones(directory):
     keys = [b"%d" % number for number in range(50)]
-    half = DEFAULT_GROUPS // 2
-    for name, mine in (("a", range(half)), ("b", range(half, DEFAULT_GROUPS))):
+    half = KEY_GROUPS // 2
+    for name, mine in (("a", range(half)), ("b", range(half, KEY_GROUPS))):
         operations = [
             (BY_KEY, key, what, b"1") for key in keys if key_group(key) in mine for what in (1, 4)
         ]
@@ -149,7 +149,7 @@ def test_a_gathered_store_goes_on_like_the_old_ones(directory):
         directory / "both",
         ALL,
         (directory / "a", range(half)),
-        (directory / "b", range(half, DEFAULT_GROUPS)),
+        (directory / "b", range(half, KEY_GROUPS)),
     )
     with Overlay(RoundStore.take_up(directory / "both"), 1 << 20) as overlay:
         for key in keys:
@@ -176,7 +176,7 @@ def test_what_is_everywhere_is_taken_from_whoever_gives_it(directory):
         part, _ = gather_from(
             directory / f"new-{number}",
             groups,
-            (directory / "b", range(512, DEFAULT_GROUPS)),
+            (directory / "b", range(512, KEY_GROUPS)),
             (directory / "a", range(512), {EVERYWHERE}),
         )
         assert part == given
@@ -194,7 +194,7 @@ def test_state_that_is_not_where_its_keys_are_is_never_dropped(directory):
     with pytest.raises(
         Unmovable, match="state 1 has rows of key group 0 in a slot that has the gr"
     ):
-        gather_from(directory / "1", ALL, (directory / "a", range(512, DEFAULT_GROUPS)))
+        gather_from(directory / "1", ALL, (directory / "a", range(512, KEY_GROUPS)))
     fill(directory / "b", [(BY_KEY, b"k", 4, b"1")])
     group = key_group(b"k")
     with pytest.raises(Unmovable, match=f"key group {group} in"):

@@ -202,15 +202,9 @@ def test_a_flush_without_changes_writes_no_batch():
     assert overlay.store.sequence == 0
 
 
-@pytest.mark.parametrize("groups", [0, 65537])
-def test_an_impossible_number_of_key_groups_is_refused(groups):
-    with pytest.raises(ValueError, match="key groups"):
-        Overlay(MemoryStore(), 1, groups)
-
-
-def test_rows_carry_the_key_group_of_the_overlays_number_of_groups():
-    overlay = Overlay(MemoryStore(), 1 << 20, groups=7)
-    assert overlay.scope(1, b"user-12345").group == key_group(b"user-12345", 7)
+def test_rows_carry_the_key_group_of_their_key():
+    overlay = Overlay(MemoryStore(), 1 << 20)
+    assert overlay.scope(1, b"user-12345").group == key_group(b"user-12345")
 
 
 @pytest.mark.parametrize("capacities", [(), (4,), (1 << 10,)])

@@ -76,7 +76,7 @@ class OverlayMachine(RuleBasedStateMachine):
         self.directory = Path(tempfile.mkdtemp(prefix="timers-state-"))
         self.overlays = [
             Overlay(MemoryStore(), 1 << 30),
-            Overlay(MemoryStore(), 3000, groups=1),
+            Overlay(MemoryStore(), 3000),
             Overlay(RoundStore(self.directory / "scratch"), 0),
             Overlay(open_store(self.directory / "store"), 6000),
         ]

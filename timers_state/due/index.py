@@ -96,7 +96,6 @@ class DueIndex:
         "_bounds",
         "_domain",
         "_fronts",
-        "_groups",
         "_head",
         "_keys",
         "_listed",
@@ -109,12 +108,9 @@ class DueIndex:
         "_times",
     )
 
-    def __init__(
-        self, memory: Memory, reach: Reach, groups: int, state_id: int, domain: Domain
-    ) -> None:
+    def __init__(self, memory: Memory, reach: Reach, state_id: int, domain: Domain) -> None:
         self._memory = memory
         self._reach = reach
-        self._groups = groups
         self._state = state_id
         self._domain = domain
         self._start = time_bound(state_id, domain, I64_MIN)
@@ -216,7 +212,7 @@ class DueIndex:
         if memory.is_all_erased(state):
             return 0
         rows = self._reach.store.iterate_rows(self._start, time_domain_end(state, domain))
-        differ = set(owners_in_time(memory.keys_that_differ(state, domain), self._groups))
+        differ = set(owners_in_time(memory.keys_that_differ(state, domain)))
         if not differ:
             return sum(1 for _ in rows)
         return sum(
@@ -244,7 +240,7 @@ class DueIndex:
             self._list(time, key)
 
     def _order(self, key: bytes) -> Order:
-        return key_group(key, self._groups), key
+        return key_group(key), key
 
     def _forget_memory(self) -> None:
         self._bounds: dict[bytes, int] = {}

@@ -73,8 +73,6 @@ class ScopeRoom(Protocol):
 class ScopeOwner(Protocol):
     """What a scope needs of its overlay."""
 
-    groups: int
-
     @property
     def running(self) -> ScopeRound:
         """The running round."""
@@ -239,7 +237,7 @@ class KeyScope:
         if self._group < 0:
             if self._overlay is None:
                 raise StaleScope(GONE_MESSAGE)
-            self._group = key_group(self.key, self._overlay.groups)
+            self._group = key_group(self.key)
         return self._group
 
     def lease(self) -> None:

@@ -17,19 +17,18 @@ if TYPE_CHECKING:
 class DueTimes:
     """An index of times for each state and domain; records have theirs beside it."""
 
-    __slots__ = ("_groups", "_indexes", "_residence", "_round")
+    __slots__ = ("_indexes", "_residence", "_round")
 
-    def __init__(self, residence: Residence, running: Round, groups: int) -> None:
+    def __init__(self, residence: Residence, running: Round) -> None:
         self._residence = residence
         self._round = running
-        self._groups = groups
         self._indexes: dict[tuple[int, Domain], DueIndex] = {}
 
     def index(self, state_id: int, domain: Domain) -> DueIndex:
         """The timers of all keys of a state that follow one clock, but for small keys."""
         index = self._indexes.get((state_id, domain))
         if index is None:
-            index = DueIndex(self._residence, self._round, self._groups, state_id, domain)
+            index = DueIndex(self._residence, self._round, state_id, domain)
             self._indexes[state_id, domain] = index
         return index
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timers_state.keys import (
-    DEFAULT_GROUPS,
-    MAX_GROUPS,
     Family,
     decode_i64,
     key_group,
@@ -53,7 +51,6 @@ class Overlay:
     Args:
         store: where content goes; closed by ``close``.
         budget_bytes: how much may be in memory.
-        groups: the number of key groups, for the whole life of the store.
     """
 
     __slots__ = (
@@ -64,28 +61,23 @@ class Overlay:
         "_residence",
         "_small",
         "_write_back",
-        "groups",
         "room",
         "running",
     )
 
-    def __init__(self, store: Store, budget_bytes: int, groups: int = DEFAULT_GROUPS) -> None:
-        if not 1 <= groups <= MAX_GROUPS:
-            message = f"the number of key groups must be in [1, {MAX_GROUPS}], not {groups}"
-            raise ValueError(message)
-        self.groups = groups
+    def __init__(self, store: Store, budget_bytes: int) -> None:
         budget = self._budget = MemoryBudget(budget_bytes)
         running = self.running = Round(store, budget)
         residence = self._residence = Residence(budget)
         residence.begin(store.sequence)
-        due = self._due = DueTimes(residence, running, groups)
+        due = self._due = DueTimes(residence, running)
         writing = RecordWriting(running, residence, due)
         write_back = WriteBack(self, budget, running, residence, due, writing)
         self._write_back = write_back
         room = self.room = Room(budget, running, residence, write_back)
-        self._small = SmallKeys(budget, running, residence, room, groups)
+        self._small = SmallKeys(budget, running, residence, room)
         self._large = LargeKeys(self, budget, running, residence, due, room, writing)
-        self._prefetch = Prefetch(budget, running, residence, room, groups)
+        self._prefetch = Prefetch(budget, running, residence, room)
 
     @property
     def store(self) -> Store:
@@ -187,7 +179,7 @@ class Overlay:
             return self.scope(state_id, key).timers(domain).time_of(*ident, window)
         if (domain, window, *ident) in taken:
             return None
-        owner = owner_prefix(Family.TAGS, state_id, key_group(key, self.groups), key)
+        owner = owner_prefix(Family.TAGS, state_id, key_group(key), key)
         time = self.store.get(tag_prefix(owner, window, domain) + timer_name(*ident))
         return None if time is None else decode_i64(time)
 

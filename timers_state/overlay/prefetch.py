@@ -39,7 +39,6 @@ class Prefetch:
     running: Round
     residence: Residence
     room: Room
-    groups: int
     expected_bytes: int = 1024
 
     def is_needed(self, state_id: int) -> bool:
@@ -64,7 +63,7 @@ class Prefetch:
                 return count  # these go without
             count, wanted = wanted[most][0], wanted[:most]
         chosen = [key for _, key in wanted]
-        placed = sorted(zip(owners_in_time(chosen, self.groups), chosen, strict=True))
+        placed = sorted(zip(owners_in_time(chosen), chosen, strict=True))
         self._fetch(records, placed, room)
         return count
 

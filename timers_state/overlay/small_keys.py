@@ -28,7 +28,6 @@ class SmallKeys(Lender):
     running: Round
     residence: Residence
     room: Room
-    groups: int
 
     def records(self, state_id: int, layout: Layout) -> Records:
         """The records of a state, always the same ones."""
@@ -64,5 +63,5 @@ class SmallKeys(Lender):
             return None
         if self.running.is_marked:  # what is there may have to be undone
             return None
-        placed = [(owner_in_time(key_group(key, self.groups), key), key)]
+        placed = [(owner_in_time(key_group(key), key), key)]
         return records.loading.load(self.running.store, placed, sys.maxsize)[0]

@@ -181,6 +181,6 @@ class WriteBack:
         for taken in residence.taken.values():
             remove_taken(batch, taken)
         for state_id, key in residence.erased:
-            group = key_group(key, self.owner.groups)
+            group = key_group(key)
             erase_key(self.running.store, batch, state_id, group, key)
         residence.are_removed()

@@ -41,9 +41,6 @@ class Lender(Protocol):
 
     __slots__ = ()
 
-    groups: int
-    """The number of key groups."""
-
     def load(self, records: Records, key: bytes) -> list[Record] | None:
         """What the store has of a key; None if it is elsewhere too, or cannot be records."""
 
@@ -81,7 +78,7 @@ class Records:
         self._no_values, self._no_times, self._no_payloads, _, _ = self.empty
         self._cost = RECORD_BYTES + SET_TIMER_BYTES * len(layout.families)
         self._lender = lender
-        self.rows = RecordRows(state_id, lender.groups, layout)
+        self.rows = RecordRows(state_id, layout)
         self.loading = RecordLoading(state_id, layout, self.empty)
         hidden: dict[bytes, list[Parked]] = {}
         self.hidden = hidden
@@ -308,7 +305,7 @@ class Records:
 
     def apart(self) -> Records:
         """Records for copies of keys. No store has anything of them."""
-        return Records(_Apart(self._lender.groups), self.state_id, self.layout, is_new=True)
+        return Records(_Apart(), self.state_id, self.layout, is_new=True)
 
     def copies(self, key: bytes) -> list[Record]:
         """Records with the same content, for ``take_in`` of other records."""
@@ -612,10 +609,7 @@ class Records:
 class _Apart(Lender):
     """Gives any room, to records that nothing else is known of."""
 
-    __slots__ = ("groups",)
-
-    def __init__(self, groups: int) -> None:
-        self.groups = groups
+    __slots__ = ()
 
     @override
     def load(self, records: Records, key: bytes) -> list[Record]:

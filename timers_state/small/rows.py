@@ -43,15 +43,13 @@ class RecordRows:
         "_cells",
         "_empty",
         "_families",
-        "_groups",
         "_state",
         "_tags",
         "_values",
     )
 
-    def __init__(self, state_id: int, groups: int, layout: Layout) -> None:
+    def __init__(self, state_id: int, layout: Layout) -> None:
         self._state = state_id
-        self._groups = groups
         self._cells = state_prefix(Family.CELLS, state_id)
         self._tags = state_prefix(Family.TAGS, state_id)
         self._values = [(tag, kind.KIND, SMALL_CELLS.get(kind)) for kind, tag in layout.values]
@@ -60,7 +58,7 @@ class RecordRows:
 
     def in_order(self, records: list[Record]) -> list[tuple[bytes, Record]]:
         """Records with their places in the store, in the order in which it takes them fastest."""
-        places = owners_in_time([record.key for record in records], self._groups)
+        places = owners_in_time([record.key for record in records])
         return sorted(zip(places, records, strict=True), key=_PLACE)
 
     def add(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from timers_state.errors import Unmovable
 from timers_state.keys import (
-    MAX_GROUPS,
     Family,
     group_of,
     group_prefix,
@@ -156,14 +155,14 @@ def _by_key(
     _check_no_others(source, family, state)
     if wanted:
         lower = group_prefix(family, state, wanted.start)
-        yield from source.store.iterate(lower, _above(family, state, wanted.stop))
+        yield from source.store.iterate(lower, group_prefix(family, state, wanted.stop))
 
 
 def _check_no_others(source: GatherSource, family: Family, state: int) -> None:
     """Every timer has a row in the index by tag, so times need no look of their own."""
     prefix = state_prefix(family, state)
     first = group_prefix(family, state, source.groups.start)
-    after = _above(family, state, source.groups.stop)
+    after = group_prefix(family, state, source.groups.stop)
     for lower, upper in ((prefix, first), (after, prefix_end(prefix))):
         row = next(iter(source.store.iterate_rows(lower, upper)), None)
         if row is not None:
@@ -172,10 +171,3 @@ def _check_no_others(source: GatherSource, family: Family, state: int) -> None:
                 f"groups {source.groups.start} to {source.groups.stop - 1}: it is not spread by key"
             )
             raise Unmovable(message)
-
-
-def _above(family: Family, state: int, group: int) -> bytes:
-    """A string above all rows of lower groups than ``group``."""
-    if group < MAX_GROUPS:
-        return group_prefix(family, state, group)
-    return prefix_end(state_prefix(family, state))

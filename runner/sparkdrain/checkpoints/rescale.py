@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.restore import Restored, restore
-from timers_state import DEFAULT_GROUPS, MemoryStore, open_read_only
+from timers_state import KEY_GROUPS, MemoryStore, open_read_only
 from timers_state.store.formats import ROCKS_DIRECTORY
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def groups_of_slot(slot: int, slots: int) -> range:
     """The key groups that one of ``slots`` has; see ``shuffle.keys.Owners``."""
-    return range(-(-slot * DEFAULT_GROUPS // slots), -(-(slot + 1) * DEFAULT_GROUPS // slots))
+    return range(-(-slot * KEY_GROUPS // slots), -(-(slot + 1) * KEY_GROUPS // slots))
 
 
 def heir(slot: int, before: int, slots: int) -> int:
@@ -40,7 +40,7 @@ def heir_of_part(slot: int, before: int, slots: int, part: int, parts: int) -> i
     if not groups:
         return heir(slot, before, slots)
     group = groups.start + (2 * part + 1) * len(groups) // (2 * parts)
-    return group * slots // DEFAULT_GROUPS
+    return group * slots // KEY_GROUPS
 
 
 def sources_of(slot: int, before: int, slots: int) -> list[int]:

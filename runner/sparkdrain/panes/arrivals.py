@@ -28,8 +28,7 @@ class BlockSorter:
         memory_bytes: how much to sort at a time, at most.
     """
 
-    def __init__(self, groups: int, memory_bytes: int) -> None:
-        self._groups = groups
+    def __init__(self, memory_bytes: int) -> None:
         self._most = min(memory_bytes, _MOST_BYTES)
 
     def sorted_out(self, payloads: Iterable[bytes]) -> Iterator[tuple[bytes, bytes, Groups]]:
@@ -49,7 +48,7 @@ class BlockSorter:
         yield from self._out_of(tables)
 
     def _sort(self, table: dict[int, Groups], pairs: list[tuple[bytes, bytes]]) -> int:
-        groups = groups_of([key for key, _ in pairs], self._groups)
+        groups = groups_of([key for key, _ in pairs])
         for group, (key, chunk) in zip(groups, pairs, strict=True):
             keys, chunks = table[group]
             keys.append(key)
@@ -59,7 +58,7 @@ class BlockSorter:
     def _out_of(
         self, tables: dict[bytes, dict[int, Groups]]
     ) -> Iterator[tuple[bytes, bytes, Groups]]:
-        names = group_keys(self._groups)
+        names = group_keys()
         for section, table in tables.items():
             for group in sorted(table):
                 yield section, names[group], table[group]

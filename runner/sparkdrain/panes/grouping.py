@@ -91,7 +91,7 @@ class Grouping(ABC):
         self._overlay = terms.overlay
         self._state_id = terms.state_id
         self._blocks = RoundBlocks(terms.memory_bytes, terms.scratch)
-        self._arrivals = BlockSorter(terms.overlay.groups, terms.memory_bytes)
+        self._arrivals = BlockSorter(terms.memory_bytes)
         self._dropped = 0
         self.dropped = 0
 

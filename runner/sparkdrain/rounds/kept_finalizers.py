@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from sparkdrain.graph.state_ids import FINALIZERS_STATE_ID
 from sparkdrain.panes.group_keys import group_keys
-from sparkdrain.shuffle.keys import KEY_GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,7 +69,7 @@ class KeptFinalizers:
 
     def __init__(self, overlay: Overlay, groups: range) -> None:
         self._overlay = overlay
-        self._keys = group_keys(KEY_GROUPS)[groups.start : groups.stop]
+        self._keys = group_keys()[groups.start : groups.stop]
         self._too_large: set[type] = set()
 
     def put(self, round_: int, number: int, transform: str, callback: Any) -> FinalizerRow | None:
