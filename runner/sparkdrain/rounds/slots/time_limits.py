@@ -7,7 +7,7 @@ import logging
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.drain.limits import LimitKind, Limits, Verdict
 from sparkdrain.errors import DrainLimitExceeded
@@ -42,40 +42,23 @@ def limited(
     if due is None:
         yield
         return
-    began = clock()
-    told = _Told(limits, kind, who, lambda: clock() - began)
-    with _alarm(due, told.again):
+    began, times = clock(), 0
+
+    def again() -> float:
+        """Raise; or tell, and answer after how many seconds to come again."""
+        nonlocal times
+        taken = clock() - began
+        if limits.verdict() is not Verdict.TELL:
+            raise DrainLimitExceeded(limits.told(kind, who, taken))
+        if taken >= (limits.due(kind, times) or 0.0):
+            _LOGGER.warning("%s", limits.told(kind, who, taken))
+            times += 1
+        return max((limits.due(kind, times) or 0.0) - taken, 0.001)
+
+    with _alarm(due, again):
         yield
     if clock() - began >= due:
-        told.again()
-
-
-class _Told:
-    """Tells, once or ever again, that something takes too long."""
-
-    def __init__(
-        self, limits: Limits, kind: LimitKind, who: str, taken: Callable[[], float]
-    ) -> None:
-        self._limits = limits
-        self._kind = kind
-        self._who = who
-        self._taken = taken
-        self._times = 0
-
-    def again(self) -> float:
-        """Raise; or tell, and answer after how many seconds to come again."""
-        taken = self._taken()
-        if self._limits.verdict() is not Verdict.TELL:
-            self._refuse(taken)
-        due = self._limits.due(self._kind, self._times) or 0.0
-        if taken >= due:
-            _LOGGER.warning("%s", self._limits.told(self._kind, self._who, taken))
-            self._times += 1
-            due = self._limits.due(self._kind, self._times) or 0.0
-        return max(due - taken, 0.001)
-
-    def _refuse(self, taken: float) -> NoReturn:
-        raise DrainLimitExceeded(self._limits.told(self._kind, self._who, taken))
+        again()
 
 
 @contextlib.contextmanager
