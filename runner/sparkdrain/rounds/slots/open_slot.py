@@ -13,7 +13,6 @@ from sparkdrain.rounds.messages import Opened
 from sparkdrain.rounds.slots.checkpoint_place import slot_files
 from sparkdrain.rounds.slots.slot import RoundSlot, state_directory
 from sparkdrain.rounds.slots.take_over import take_over
-from sparkdrain.rounds.slots.uploads import SlotUploads
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +78,7 @@ def open_slot(
         layout,
         options,
         directory,
-        uploads=SlotUploads(uploader, directory / f"versions-{level}"),
+        uploader=uploader,
         restored=None if inheritance is None else inheritance.report,
         outside=outside,
         opened=opened,

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import metrics_pb2
 
+    from sparkdrain.checkpoints.upload import Uploader
     from sparkdrain.fnapi.harness import Outside
     from sparkdrain.graph.plan import EdgeId
     from sparkdrain.harness.harness import Harness
     from sparkdrain.rounds.messages import Opened, RoundHeader, RoundReport
-    from sparkdrain.rounds.slots.uploads import SlotUploads
     from sparkdrain.shuffle.outbox import ShuffleLayout, SparkPartition
     from sparkdrain.stages.shards.input import Input
     from sparkdrain.stages.shards.task_options import TaskOptions
@@ -71,7 +71,7 @@ class RoundSlot:
         options: TaskOptions,
         directory: Path,
         clock: Callable[[], float] = time.monotonic,
-        uploads: SlotUploads | None = None,
+        uploader: Uploader | None = None,
         restored: RoundReport | None = None,
         outside: Outside | None = None,
         opened: Opened | None = None,
@@ -90,7 +90,7 @@ class RoundSlot:
         )
         self._has_drain_hook = cache(self._find_drain_hook)
         attempt = None if restored is None else restored.attempt
-        self._version = StateVersion(self._context, uploads, attempt)
+        self._version = StateVersion(self._context, uploader, attempt)
         self._account = SlotAccount(self._context, restored)
         self._outbox = Outbox(layout, level, slot, 0, _nowhere)
         self._build([[] for _ in plan.levels[level]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.checkpoints.rescale import groups_of_slot
@@ -9,16 +10,15 @@ from sparkdrain.errors import HostMissing
 from sparkdrain.rounds.finalizers import Finalizers
 from sparkdrain.rounds.kept_finalizers import KeptFinalizers
 from sparkdrain.rounds.stable import Coverage, StableInput
+from timers_state import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
-    from sparkdrain.checkpoints.upload import Uploaded
+    from sparkdrain.checkpoints.upload import Uploaded, Uploader
     from sparkdrain.rounds.context import Context
     from sparkdrain.rounds.kept_finalizers import FinalizerRow
     from sparkdrain.rounds.messages import Orders
-    from sparkdrain.rounds.slots.uploads import SlotUploads
     from sparkdrain.stages.shards.input import Input
     from sparkdrain.stages.shards.shard import Shard
     from sparkdrain.stages.shards.slot import Slot
@@ -40,24 +40,25 @@ class StateVersion:
     has it is published.
 
     Args:
-        uploads: copies state; None if the job has no checkpoints.
+        uploader: copies state, and removes versions that it has copied; None if the job has no
+            checkpoints.
         committed: the attempt whose version a checkpoint had; None if the state is empty.
     """
 
-    def __init__(
-        self, context: Context, uploads: SlotUploads | None, committed: int | None
-    ) -> None:
+    def __init__(self, context: Context, uploader: Uploader | None, committed: int | None) -> None:
         self._overlay = context.overlay
         self._owner = f"slot {context.slot} of level {context.level}"
         self._prepared: int | None = None
         self._committed = committed
         self._dirty = False
         self._patience = 0.0
-        self._uploads = uploads
+        self._uploader = uploader
+        self._directory = context.directory / f"versions-{context.level}"
+        self._begun: int | None = None
         self._takes_up = committed is not None
         self.coverage = Coverage(restored=committed is not None)
         self._kept = KeptFinalizers(context.overlay, groups_of_slot(context.slot, context.slots))
-        self.finalizers = Finalizers(None if uploads is None else self._kept)
+        self.finalizers = Finalizers(None if uploader is None else self._kept)
 
     def settle(
         self, committed: int | None, commit: Callable[[], None], undo: Callable[[], None]
@@ -125,13 +126,13 @@ class StateVersion:
         self._patience = _STILL if orders.still else _MOMENT if orders.awaited else 0.0
         self.finalizers.published(orders.published)
         self.coverage.published(orders.published)
-        if self._uploads is not None:
-            self._uploads.published(orders.published)
-        if self._uploads is not None and orders.checkpoint is not None:
+        if self._uploader is not None:
+            self._uploader.published(orders.published)
+        if self._uploader is not None and orders.checkpoint is not None:
             self.finalizers.covered(orders.checkpoint)
             ends = {input_.state_id: input_.end for input_ in _stable(slot.in_turn())}
             self.coverage.begun(orders.checkpoint, ends)
-            self._uploads.begin(orders.checkpoint, self._snapshot)
+            self._begin(self._uploader, orders.checkpoint)
         return tuple(self.finalizers.settle(_SETTLE_SECONDS)) if orders.last else ()
 
     def _left_over(
@@ -145,11 +146,24 @@ class StateVersion:
 
         return list(self._kept.restored(remake))
 
-    def _snapshot(self, directory: Path) -> None:
-        # Inputs may have looked at their state since the last round, which opens it.
-        self._overlay.prepare()
-        self._overlay.commit()
-        self._overlay.snapshot(directory)
+    def _begin(self, uploader: Uploader, number: int) -> None:
+        """Keep the state as it is, and start to copy it; again for the same number: nothing."""
+        if self._begun == number:
+            return
+        self._begun = number
+        version = self._directory / str(number)
+        try:
+            version.parent.mkdir(parents=True, exist_ok=True)
+            # Inputs may have looked at their state since the last round, which opens it.
+            self._overlay.prepare()
+            self._overlay.commit()
+            self._overlay.snapshot(version)
+        except (StateError, OSError) as error:
+            # A disk is full, perhaps. That is the end of this checkpoint, not of the round.
+            shutil.rmtree(version, ignore_errors=True)
+            uploader.fail(number, str(error))
+        else:
+            uploader.begin(number, version)
 
     def waits(self, slot: Slot) -> bool:
         """Whether something waits for a checkpoint that is still to be begun."""
@@ -157,12 +171,15 @@ class StateVersion:
 
     def ended(self) -> Uploaded | None:
         """How the last upload has ended, if it has."""
-        return None if self._uploads is None else self._uploads.ended(self._patience)
+        if self._uploader is None:
+            return None
+        self._uploader.await_end(self._patience)
+        return self._uploader.poll()
 
     def close(self) -> None:
         """Stop copying."""
-        if self._uploads is not None:
-            self._uploads.close()
+        if self._uploader is not None:
+            self._uploader.close()
 
 
 def _stable(inputs: Iterable[Input]) -> list[StableInput]:
