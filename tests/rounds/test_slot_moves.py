@@ -13,7 +13,7 @@ from sparkdrain.hosts.executor import Executor
 from sparkdrain.rounds.driver.checkpoint_flight import Cut
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.driver.move_log import MoveLog
-from sparkdrain.rounds.driver.moves import NoMoves, SlotMoves
+from sparkdrain.rounds.driver.moves import SlotMoves
 from sparkdrain.rounds.driver.newcomers import Newcomers
 from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.driver.supply import NoSupply
@@ -64,8 +64,8 @@ class Kept(NoCheckpoints):
             self._begun, self._hurries = None, False
 
 
-class Wish(NoMoves):
-    """Slot 0 is to move until it has."""
+class Wish:
+    """In place of ``SlotMoves``: slot 0 is to move until it has."""
 
     def __init__(self) -> None:
         self.begun: list[int] = []

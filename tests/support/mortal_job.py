@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.driver.moves import Moves
 from tests.support.in_memory_rounds import InMemoryRounds
 from tests.support.random_pipelines import results
 
@@ -59,8 +58,8 @@ class Unhurried:
         self._clock.wait_until(then, cancel)
 
 
-class Moving(Moves):
-    """Has slots opened anew, from a round on.
+class Moving:
+    """In place of ``SlotMoves``: has slots opened anew, from a round on.
 
     Args:
         rounds: the job.

@@ -42,7 +42,7 @@ from sparkdrain.rounds.driver.levels import SparkLevels
 from sparkdrain.rounds.driver.locations import Locations
 from sparkdrain.rounds.driver.loop import RoundLoop
 from sparkdrain.rounds.driver.move_log import MoveLog
-from sparkdrain.rounds.driver.moves import NoMoves, SlotMoves
+from sparkdrain.rounds.driver.moves import SlotMoves
 from sparkdrain.rounds.driver.newcomers import Newcomers
 from sparkdrain.rounds.driver.openings import Openings
 from sparkdrain.rounds.driver.pace import Pace
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from sparkdrain.hosts.executor import Executor
     from sparkdrain.invocation import Invocation
     from sparkdrain.rounds.driver.checkpoints import Checkpoints
-    from sparkdrain.rounds.driver.moves import Moves
     from sparkdrain.rounds.driver.supply import Supply
     from sparkdrain.rounds.messages import RoundReport
     from sparkdrain.stages.workers.preparation import Preparation
@@ -367,9 +366,9 @@ class _StreamingJob:
 
         return tell
 
-    def _moves(self, newcomers: Newcomers, levels: SparkLevels, supply: Supply) -> Moves:
+    def _moves(self, newcomers: Newcomers, levels: SparkLevels, supply: Supply) -> SlotMoves | None:
         if self.durable is None:
-            return NoMoves()
+            return None
         return SlotMoves(
             self.placement,
             newcomers,

@@ -15,7 +15,6 @@ from sparkdrain.rounds.driver.attention import Attention
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.driver.drain_terms import DrainTerms
 from sparkdrain.rounds.driver.inheritances import inheritances, shards_of
-from sparkdrain.rounds.driver.moves import NoMoves
 from sparkdrain.rounds.driver.tell import shown
 from sparkdrain.shuffle.complete import agree
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from sparkdrain.machine import Walk
     from sparkdrain.rounds.clock import Clock
     from sparkdrain.rounds.driver.checkpoints import Checkpoints
-    from sparkdrain.rounds.driver.moves import Moves
+    from sparkdrain.rounds.driver.moves import SlotMoves
     from sparkdrain.rounds.driver.pace import Pace
     from sparkdrain.rounds.driver.schedule import Schedule
     from sparkdrain.rounds.messages import (
@@ -143,7 +142,7 @@ class RoundLoop:
         stopwatch: seconds that pass, as rounds take them.
         before_round: called before each attempt of a round; what it raises ends the loop.
         phases: how far the job is; what rounds do follows from it.
-        moves: says when slots are to be elsewhere.
+        moves: says when slots are to be elsewhere; None: they stay where they are.
     """
 
     schedule: Schedule
@@ -159,7 +158,7 @@ class RoundLoop:
     stopwatch: Callable[[], float] = time.monotonic
     before_round: Callable[[], None] = lambda: None
     phases: Walk[DrainPhase, DrainEvent] = field(default_factory=drain_walk)
-    moves: Moves = field(default_factory=NoMoves)
+    moves: SlotMoves | None = None
     _is_waiting: bool = field(default=False, init=False)
     # The round after which slots were to move.
     _to_move: int | None = field(default=None, init=False)
@@ -271,14 +270,15 @@ class RoundLoop:
         That one begins at once: the job does not stand still for another that is on its way.
         """
         reading = self.phases.state is DrainPhase.READING
-        if not reading or not self.moves.are_wanted() or self.checkpoints.failures:
+        moves = self.moves
+        if moves is None or not reading or not moves.are_wanted() or self.checkpoints.failures:
             self._to_move = None
             return False
         if self._to_move is None:
             self._to_move = self.schedule.number
         newest = self.checkpoints.newest
         if newest is not None and self._has(self._to_move):
-            return self.moves.are_ready(newest.number) and self.checkpoints.rest()
+            return moves.are_ready(newest.number) and self.checkpoints.rest()
         self.checkpoints.hurry()
         return False
 
@@ -299,6 +299,7 @@ class RoundLoop:
             self._round({}, still=True)
         newest = self.checkpoints.newest
         assert newest is not None
+        assert self.moves is not None
         slots = self.moves.begin(self.schedule.number + 1)
         if slots:
             count = self.schedule.slots

@@ -8,9 +8,7 @@ that move are opened anew. All others stay as they are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
-
-from typing_extensions import override
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.english import counted
 
@@ -29,48 +27,10 @@ _TOLD: Final = 2
 """How often in a row slots may stay because of their files before the user hears of it."""
 
 
-class Moves(Protocol):
-    """Says when slots are to move, and has them move."""
+class SlotMoves:
+    """Says when slots are to move, and has them move.
 
-    def are_wanted(self) -> bool:
-        """Whether a slot is to be elsewhere."""
-
-    def are_ready(self, number: int) -> bool:
-        """Whether slots can move now; what they need is brought meanwhile.
-
-        Args:
-            number: the newest published checkpoint.
-        """
-
-    def begin(self, number: int) -> frozenset[int]:
-        """End the slots that move; in round ``number`` they are opened where they belong."""
-
-    def over(self, seconds: float) -> None:
-        """Take that the slots have moved, and for how many seconds the job has stood still."""
-
-
-class NoMoves(Moves):
-    """Slots stay where they are."""
-
-    @override
-    def are_wanted(self) -> bool:
-        return False
-
-    @override
-    def are_ready(self, number: int) -> bool:
-        return True
-
-    @override
-    def begin(self, number: int) -> frozenset[int]:
-        return frozenset()
-
-    @override
-    def over(self, seconds: float) -> None:
-        pass
-
-
-class SlotMoves(Moves):
-    """See ``Moves``. A slot moves when its files are where it goes; its old home has it until then.
+    A slot moves when its files are where it goes; its old home has it until then.
 
     Args:
         placement: where slots are.
@@ -106,12 +66,16 @@ class SlotMoves(Moves):
         self._times = 0
         self._moved: Mapping[int, Executor] = {}
 
-    @override
     def are_wanted(self) -> bool:
+        """Whether a slot is to be elsewhere."""
         return bool(self._newcomers.found())
 
-    @override
     def are_ready(self, number: int) -> bool:
+        """Whether slots can move now; what they need is brought meanwhile.
+
+        Args:
+            number: the newest published checkpoint.
+        """
         if not self._moving:
             self._moving, self._times = self._placement.moving(self._executors()), 0
             self._bring(number)
@@ -126,8 +90,8 @@ class SlotMoves(Moves):
             return False
         return True
 
-    @override
     def begin(self, number: int) -> frozenset[int]:
+        """End the slots that move; in round ``number`` they are opened where they belong."""
         self._tell_who_stays()
         self._moved = self._placement.move(self._executors(), self._can_move())
         self._forget()
@@ -136,8 +100,8 @@ class SlotMoves(Moves):
             self._reopen(slots, number)
         return slots
 
-    @override
     def over(self, seconds: float) -> None:
+        """Take that the slots have moved, and for how many seconds the job has stood still."""
         new = sorted(set(self._moved.values()))
         names = ", ".join(one.id for one in new)
         cause = f"{counted(len(new), 'executor')} came after the job had begun: {names}."
