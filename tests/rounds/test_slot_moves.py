@@ -16,7 +16,6 @@ from sparkdrain.rounds.driver.move_log import MoveLog
 from sparkdrain.rounds.driver.moves import SlotMoves
 from sparkdrain.rounds.driver.newcomers import Newcomers
 from sparkdrain.rounds.driver.placement import Placement
-from sparkdrain.rounds.driver.supply import NoSupply
 from sparkdrain.rounds.messages import Orders
 from sparkdrain.watermarks.frontier import BEGIN
 
@@ -167,7 +166,7 @@ class Cluster:
     """A job on one executor, to which another one comes.
 
     Attributes:
-        there: slots whose files are at their new home, as ``Supply.there`` says.
+        there: slots whose files are at their new home, as ``HostSupply.there`` says.
         brought: what was to be brought.
     """
 
@@ -204,11 +203,12 @@ class Cluster:
         return wanted
 
 
-class Brought(NoSupply):
+class Brought:
+    """In place of ``HostSupply``."""
+
     wrong = "no room"
 
     def __init__(self, cluster: Cluster) -> None:
-        super().__init__()
         self._cluster = cluster
 
     def begin(self, moving) -> None:

@@ -29,7 +29,6 @@ from sparkdrain.rounds.driver.move_log import MoveLog
 from sparkdrain.rounds.driver.moves import SlotMoves
 from sparkdrain.rounds.driver.newcomers import Newcomers
 from sparkdrain.rounds.driver.placement import Placement
-from sparkdrain.rounds.driver.supply import NoSupply
 from sparkdrain.standby.drivers import TERMS
 from sparkdrain.standby.leadership import Contender, SteppedDown
 from sparkdrain.standby.standby import DriverEnd, Followed, Standby
@@ -181,7 +180,7 @@ class Life:
             Newcomers(self.placement, lambda: simulation.executors, machine.clock),
             lambda: simulation.executors,
             self.reopen,
-            NoSupply(),
+            None,
             MoveLog(lambda text: None),
             lambda text: None,
         )

@@ -48,7 +48,7 @@ from sparkdrain.rounds.driver.openings import Openings
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.placement import Placement, too_few_locations
 from sparkdrain.rounds.driver.schedule import Schedule
-from sparkdrain.rounds.driver.supply import HostSupply, NoSupply
+from sparkdrain.rounds.driver.supply import HostSupply
 from sparkdrain.rounds.driver.tell import Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.driver.warm import warm_workers, warming
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from sparkdrain.hosts.executor import Executor
     from sparkdrain.invocation import Invocation
     from sparkdrain.rounds.driver.checkpoints import Checkpoints
-    from sparkdrain.rounds.driver.supply import Supply
     from sparkdrain.rounds.messages import RoundReport
     from sparkdrain.stages.workers.preparation import Preparation
     from sparkdrain.types import CancelToken
@@ -340,7 +339,8 @@ class _StreamingJob:
                 moves=self._moves(newcomers, levels, supply),
             ).run()
         finally:
-            supply.close()
+            if supply is not None:
+                supply.close()
             levels.close()
         for line in refused_timers(schedule):
             observer.message(_WARNING, line)
@@ -366,7 +366,9 @@ class _StreamingJob:
 
         return tell
 
-    def _moves(self, newcomers: Newcomers, levels: SparkLevels, supply: Supply) -> SlotMoves | None:
+    def _moves(
+        self, newcomers: Newcomers, levels: SparkLevels, supply: HostSupply | None
+    ) -> SlotMoves | None:
         if self.durable is None:
             return None
         return SlotMoves(
@@ -386,9 +388,9 @@ class _StreamingJob:
         state_dir = self.invocation.settings.state_dir
         return CheckpointPlace(self.durable.paths, self.durable.epoch, state_dir)
 
-    def _supply(self, place: CheckpointPlace | None) -> Supply:
+    def _supply(self, place: CheckpointPlace | None) -> HostSupply | None:
         if place is None or not place.state_dir:
-            return NoSupply()
+            return None
         group = f"{self.run_id}/files"
         asked, stop = (
             partial(ask_in_group, self.context, group),

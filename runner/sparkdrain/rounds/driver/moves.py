@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 from sparkdrain.english import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Set
 
     from sparkdrain.hosts.executor import Executor
     from sparkdrain.rounds.driver.move_log import MoveLog
     from sparkdrain.rounds.driver.newcomers import Newcomers
     from sparkdrain.rounds.driver.placement import Placement
-    from sparkdrain.rounds.driver.supply import Supply
+    from sparkdrain.rounds.driver.supply import HostSupply
 
 _TIMES: Final = 3
 """How often files are brought before slots move: the last time, what was made meanwhile."""
@@ -37,7 +37,7 @@ class SlotMoves:
         newcomers: finds executors without slots.
         executors: those that are alive.
         reopen: ends slots, and lets them be opened in a round.
-        supply: brings files.
+        supply: brings files; None if hosts keep none: slots move without them.
         log: where moves are told.
         warn: takes a warning.
     """
@@ -48,7 +48,7 @@ class SlotMoves:
         newcomers: Newcomers,
         executors: Callable[[], Sequence[Executor]],
         reopen: Callable[[frozenset[int], int], object],
-        supply: Supply,
+        supply: HostSupply | None,
         log: MoveLog,
         warn: Callable[[str], object],
     ) -> None:
@@ -79,10 +79,10 @@ class SlotMoves:
         if not self._moving:
             self._moving, self._times = self._placement.moving(self._executors()), 0
             self._bring(number)
-        if self._supply.there() is not None and number > self._number and self._times < _TIMES:
+        if self._there() is not None and number > self._number and self._times < _TIMES:
             # What was made meanwhile is little now.
             self._bring(number)
-        if self._supply.there() is None:
+        if self._there() is None:
             return False
         if not self._can_move():
             self._tell_who_stays()
@@ -110,6 +110,8 @@ class SlotMoves:
     def _bring(self, number: int) -> None:
         self._number = number
         self._times += 1
+        if self._supply is None:
+            return
         far = {
             slot: home
             for slot, home in self._moving.items()
@@ -117,8 +119,11 @@ class SlotMoves:
         }
         self._supply.begin(far)
 
+    def _there(self) -> Set[int] | None:
+        return self._moving.keys() if self._supply is None else self._supply.there()
+
     def _can_move(self) -> Mapping[int, Executor]:
-        there = self._supply.there() or frozenset()
+        there = self._there() or frozenset()
         return {
             slot: home
             for slot, home in self._moving.items()
@@ -128,7 +133,7 @@ class SlotMoves:
     def _tell_who_stays(self) -> None:
         stay = sorted(set(self._moving) - self._can_move().keys())
         self._stayed = self._stayed + 1 if stay else 0
-        if self._stayed == _TOLD:
+        if self._stayed == _TOLD and self._supply is not None:
             where = {
                 f"{home.id} on {home.host}" for slot, home in self._moving.items() if slot in stay
             }

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Protocol
-
-from typing_extensions import override
+from typing import TYPE_CHECKING, Any
 
 from sparkdrain.rounds.slots.files_ahead import BringFiles, Brought
 
@@ -18,50 +16,8 @@ if TYPE_CHECKING:
     from sparkdrain.stages.workers.preparation import Preparation
 
 
-class Supply(Protocol):
-    """Brings files, once at a time."""
-
-    def begin(self, moving: Mapping[int, Executor]) -> None:
-        """Begin to bring the files of the newest checkpoint; does not wait.
-
-        Args:
-            moving: slots, and where they are to be.
-        """
-
-    def there(self) -> Set[int] | None:
-        """The slots that can move now; None while files are still on their way."""
-
-    @property
-    def wrong(self) -> str:
-        """Why others cannot; empty if that is not known."""
-
-    def close(self) -> None:
-        """Nothing is wanted any more. Does not wait."""
-
-
-class NoSupply(Supply):
-    """The supply of a job whose hosts keep no files: slots move without them."""
-
-    wrong = ""
-
-    def __init__(self) -> None:
-        self._moving: frozenset[int] = frozenset()
-
-    @override
-    def begin(self, moving: Mapping[int, Executor]) -> None:
-        self._moving = frozenset(moving)
-
-    @override
-    def there(self) -> Set[int] | None:
-        return self._moving
-
-    @override
-    def close(self) -> None:
-        pass
-
-
-class HostSupply(Supply):
-    """Has executors fetch, by a Spark job of their own.
+class HostSupply:
+    """Brings files, once at a time: has executors fetch them, by a Spark job of their own.
 
     Args:
         ask: has each of some executors answer a question.
@@ -82,11 +38,16 @@ class HostSupply(Supply):
         self._place = place
         self._preparation = preparation
         self._there: Set[int] | None = frozenset()
-        self._wrong = ""
+        self.wrong = ""
+        """Why slots cannot move; empty if that is not known."""
         self._thread: threading.Thread | None = None
 
-    @override
     def begin(self, moving: Mapping[int, Executor]) -> None:
+        """Begin to bring the files of the newest checkpoint; does not wait.
+
+        Args:
+            moving: slots, and where they are to be.
+        """
         slots: dict[str, list[int]] = defaultdict(list)
         for slot, executor in sorted(moving.items()):
             slots[executor.id].append(slot)
@@ -101,17 +62,12 @@ class HostSupply(Supply):
         )
         self._thread.start()
 
-    @override
     def there(self) -> Set[int] | None:
+        """The slots that can move now; None while files are still on their way."""
         return self._there
 
-    @property
-    @override
-    def wrong(self) -> str:
-        return self._wrong
-
-    @override
     def close(self) -> None:
+        """Nothing is wanted any more. Does not wait."""
         if self._thread is not None and self._thread.is_alive():
             self._stop()
 
@@ -126,4 +82,4 @@ class HostSupply(Supply):
             told = [answer.wrong for answer in answers.values() if answer.wrong]
             wrong = [*told, *(f"executor {one} has not answered" for one in silent), ""][0]
         finally:
-            self._wrong, self._there = wrong, there
+            self.wrong, self._there = wrong, there
