@@ -7,7 +7,7 @@ from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import Cancelled, TruncatedInput, WorkerLost
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
-from sparkdrain.rounds.driver.loop import NoPlay, RoundLoop
+from sparkdrain.rounds.driver.loop import Play, RoundLoop
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.types import CancelToken
@@ -68,7 +68,7 @@ def loop(levels, clock=None, attempts=3, cancel=None):
         levels,
         clock or FakeClock(),
         Pace(1.0),
-        NoPlay(),
+        Play(),
         cancel or CancelToken(),
         attempts,
         lambda schedule, reports: None,
@@ -199,7 +199,7 @@ def test_nothing_is_played_while_the_cut_is_made_durable():
             self.script[headers[0].number, headers[0].level] = 0
             return super().run(headers)
 
-    class Script(NoPlay):
+    class Script(Play):
         is_over = False
         asked = 0
 

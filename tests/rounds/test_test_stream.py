@@ -22,7 +22,7 @@ from sparkdrain.graph.mode import is_streaming
 from sparkdrain.graph.translate import translate
 from sparkdrain.options import JobSettings
 from sparkdrain.rounds.clock import WallClock
-from sparkdrain.rounds.driver.loop import NoPlay
+from sparkdrain.rounds.driver.loop import Play
 from sparkdrain.rounds.driver.test_stream import ScriptClock, play_for
 from sparkdrain.stages.shards.turn import Feed
 from sparkdrain.types import CancelToken
@@ -171,7 +171,7 @@ def test_without_a_test_stream_the_clock_is_the_jobs_own():
     clock = WallClock()
     play, same = play_for(plan_of(), clock)
     assert same is clock
-    assert isinstance(play, NoPlay)
+    assert type(play) is Play
 
 
 def test_the_clock_of_a_script_leaps_only_after_its_end():

@@ -7,8 +7,6 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from typing_extensions import override
-
 from sparkdrain.drain.phases import INSTRUCTIONS, DrainEvent, DrainPhase, drain_walk
 from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
 from sparkdrain.rounds.driver.attention import Attention
@@ -69,8 +67,8 @@ class Levels(Protocol):
         """Call ``tell``, from some thread, when a host is lost."""
 
 
-class Play(Protocol):
-    """The sources that the driver plays itself."""
+class Play:
+    """The sources that the driver plays itself. As it is here, the job has none of them."""
 
     def next(self, *, quiet: bool) -> Mapping[str, Feed]:
         """What is new from them in the next round.
@@ -80,9 +78,11 @@ class Play(Protocol):
         Args:
             quiet: nothing else is due, everything that was given before has been worked off.
         """
+        return {}
 
     def standing(self) -> Mapping[str, Feed]:
         """All of them, without elements, at the frontier that was committed."""
+        return {}
 
     def committed(self) -> None:
         """The round with what ``next`` gave was committed."""
@@ -93,6 +93,7 @@ class Play(Protocol):
     @property
     def position(self) -> int:
         """How much they have given in rounds that were committed."""
+        return 0
 
     def go_to(self, position: int) -> None:
         """Go on from such a position, in another process than the one that was there."""
@@ -100,33 +101,7 @@ class Play(Protocol):
     @property
     def is_over(self) -> bool:
         """Whether they have given everything."""
-
-
-class NoPlay(Play):
-    """A job whose sources are all its own."""
-
-    is_over = True
-    position = 0
-
-    @override
-    def next(self, *, quiet: bool) -> Mapping[str, Feed]:
-        return {}
-
-    @override
-    def standing(self) -> Mapping[str, Feed]:
-        return {}
-
-    @override
-    def committed(self) -> None:
-        pass
-
-    @override
-    def cut(self) -> None:
-        pass
-
-    @override
-    def go_to(self, position: int) -> None:
-        pass
+        return True
 
 
 @dataclass(slots=True)

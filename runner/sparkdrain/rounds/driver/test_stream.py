@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from sparkdrain.errors import SparkDrainError
 from sparkdrain.rounds.clock import Clock
-from sparkdrain.rounds.driver.loop import NoPlay, Play
+from sparkdrain.rounds.driver.loop import Play
 from sparkdrain.rounds.driver.one_by_one import comes_one_by_one
 from sparkdrain.rounds.driver.test_stream_service import served
 from sparkdrain.stages.shards.turn import Feed
@@ -45,7 +45,7 @@ def play_for(plan: Plan, clock: Clock) -> tuple[Play, Clock]:
         clock: the clock of a job without TestStream.
     """
     if not plan.played:
-        return NoPlay(), clock
+        return Play(), clock
     script = ScriptClock()
     return TestStreamPlay(plan.played, script, one_by_one=comes_one_by_one(plan)), script
 
