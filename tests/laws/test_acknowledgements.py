@@ -247,7 +247,6 @@ def test_a_drained_job_fails_if_the_outside_cannot_be_told(reader, is_durable, m
                 request(rounds)
 
         rounds.loop.tell = look
-        rounds.loop.drain.signal = None
         try:
             with pytest.raises(NotAcknowledged, match="nobody there"):
                 rounds.run_to_end()

@@ -8,19 +8,18 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.window import FixedWindows
 
 from sparkdrain.drain.progress import Left
+from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from tests.support.drained import emitted_when_drained
 from tests.support.restrictions import LeapingClock, Poll
 from tests.support.scripts import Mark, pairs_in_rounds
 
 
-class Surveys:
-    """Has slots count in every round, and keeps what they say; stands in for a ``DrainWatch``."""
+class Surveys(DrainWatch):
+    """Has slots count in every round, and keeps what they say."""
 
-    def __init__(self, counted):
+    def __init__(self, signal, counted):
+        super().__init__(signal)
         self._counted = counted
-
-    def is_asked(self):
-        return False
 
     def wants(self, now):
         return True
@@ -67,7 +66,7 @@ def surveyed(build, after, **settings):
     counted = []
 
     def begin(rounds):
-        rounds.loop.drain.watch = Surveys(counted)
+        rounds.loop.drain = Surveys(rounds.loop.drain.signal, counted)
 
     emitted_when_drained(build, after, begin=begin, **settings)
     return counted

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain.drain.limits import Limits
 from sparkdrain.drain.notification import DrainNotification
-from sparkdrain.drain.signal import DrainSignal
 from tests.support.recorded import emitted_in_rounds
 
 if TYPE_CHECKING:
@@ -18,8 +17,6 @@ RUN = "job/1"
 def request(rounds: Any, repeats: int = 10) -> None:
     """Have rounds drained from the next one on."""
     rounds.loop.drain.timer_repeats = repeats
-    if rounds.loop.drain.signal is None:
-        rounds.loop.drain.signal = DrainSignal()
     rounds.loop.drain.signal.request(DrainNotification.create(RUN, 0))
 
 
@@ -28,7 +25,6 @@ def drain_after(number: int, rounds: Any, repeats: int = 10) -> None:
     if number <= 0:
         request(rounds, repeats)
         return
-    rounds.loop.drain.signal = DrainSignal()
     tell = rounds.loop.tell
 
     def look(schedule: Any, reports: Any) -> None:

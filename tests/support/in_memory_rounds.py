@@ -13,11 +13,11 @@ from apache_beam.portability.api import metrics_pb2
 from apache_beam.transforms import environments
 
 from sparkdrain.drain.phases import RESUMED, DrainPhase, drain_walk
-from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.graph.translate import translate
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.checkpointing import Checkpointing
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
+from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, phase_of
 from sparkdrain.rounds.driver.loop import RoundLoop
 from sparkdrain.rounds.driver.pace import Pace
@@ -42,6 +42,16 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Plan
 
 DEFAULTS = TaskOptions(block_bytes=1 << 20, memory_bytes=256 << 20, compiled=True)
+
+
+class Unsurveyed(DrainWatch):
+    """Has slots count what is left on request only.
+
+    In a survey all levels run. Without any, levels run only if they have something to do.
+    """
+
+    def _begin(self, now: int) -> None:
+        pass
 
 
 def run_in_rounds(pipeline: beam.Pipeline, **settings: Any) -> InMemoryRounds:
@@ -164,6 +174,7 @@ class InMemoryRounds:
             attempts,
             lambda schedule, reports: self.rounds.append(reports),
             checkpoints,
+            Unsurveyed(),
             stopwatch=stopwatch,
             phases=drain_walk(RESUMED.get(self._phase, self._phase)),
         )
@@ -188,7 +199,6 @@ class InMemoryRounds:
             self.loop.run()
             return
         if self._taken is not None and (drain := drain_of(self._taken)) is not None:
-            self.loop.drain.signal = self.loop.drain.signal or DrainSignal()
             self.loop.drain.signal.request(drain)
         if self.is_over():
             return

@@ -1,17 +1,20 @@
-"""Tells how far a drain has come, and answers what one would find."""
+"""What the loop of rounds knows of a drain: who asks for it, its limits, and how far it is."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.drain.limits import Limits
 from sparkdrain.drain.progress import DrainProgress, advanced, began
+from sparkdrain.drain.signal import DrainSignal
+from sparkdrain.rounds.messages import DrainOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.drain.notification import DrainNotification
     from sparkdrain.drain.phases import DrainPhase
-    from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.rounds.driver.schedule import Schedule
 
 # Microseconds between two surveys of a drain. In a survey every slot reads the row of each timer
@@ -22,23 +25,44 @@ _EVERY_FOR_EACH: Final = 5
 
 
 class DrainWatch:
-    """Has slots count what is left inside, during a drain or on request; tells the sums.
+    """Hears of a drain, and has slots count what is left inside, meanwhile or on request.
 
     Args:
-        tell: takes the progress of a drain.
+        tell: takes the progress of a drain, of which the sums are a part.
+
+    Attributes:
+        signal: has the job drained: from the next round on, sources give nothing more.
+        timer_repeats: see ``messages.DrainOrder.repeats``.
+        limits: how long a slot may be at something meanwhile.
     """
 
-    def __init__(self, drain: DrainSignal, tell: Callable[[DrainProgress], object]) -> None:
-        self._drain = drain
+    def __init__(
+        self,
+        signal: DrainSignal | None = None,
+        tell: Callable[[DrainProgress], object] = lambda _: None,
+        timer_repeats: int = 0,
+        limits: Limits | None = None,
+    ) -> None:
+        self.signal = signal or DrainSignal()
+        self.timer_repeats = timer_repeats
+        self.limits = limits or Limits()
         self._tell = tell
         self._progress: DrainProgress | None = None
         self._question = 0
         self._survey = False
         self._last: int | None = None
 
+    def requested(self) -> DrainNotification | None:
+        """The request for a drain, if there is one."""
+        return self.signal.requested()
+
+    def order(self, run_id: str) -> DrainOrder:
+        """What slots are told."""
+        return DrainOrder(run_id, self.timer_repeats, self.limits)
+
     def is_asked(self) -> bool:
         """Whether a caller waits for an answer."""
-        return self._drain.inquiry.wanted() > 0
+        return self.signal.inquiry.wanted() > 0
 
     def wants(self, now: int) -> bool:
         """Whether the next round is to be a survey.
@@ -46,7 +70,7 @@ class DrainWatch:
         Args:
             now: processing time, microseconds since 1970.
         """
-        self._question = self._drain.inquiry.wanted()
+        self._question = self.signal.inquiry.wanted()
         self._begin(now)
         if self._progress is not None:
             pause = max(_EVERY, self._progress.things * _EVERY_FOR_EACH)
@@ -54,7 +78,7 @@ class DrainWatch:
         return self._survey or self._question > 0
 
     def _begin(self, now: int) -> None:
-        requested = self._drain.requested()
+        requested = self.signal.requested()
         if requested is not None and self._progress is None:
             self._progress = began(requested.run_id, now)
 
@@ -73,7 +97,7 @@ class DrainWatch:
         left = [left for report in reports for left in report.left]
         if self._question:
             found = advanced(began("", now), now, left, schedule.holds())
-            self._drain.inquiry.answer(self._question, found)
+            self.signal.inquiry.answer(self._question, found)
         if self._survey and self._progress is not None:
             self._last = now
             self._progress = advanced(self._progress, now, left, schedule.holds())
@@ -81,7 +105,7 @@ class DrainWatch:
 
     def over(self, phase: DrainPhase, now: int) -> None:
         """The job is over, so nothing is left."""
-        self._drain.inquiry.decline("The job is over: there is nothing inside.")
+        self.signal.inquiry.decline("The job is over: there is nothing inside.")
         if self._progress is not None:
             left = [left.emptied() for left in self._progress.stages]
             before = replace(self._progress, phase=phase)

@@ -34,7 +34,6 @@ from sparkdrain.rounds.driver.checkpointing import Checkpointing
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.driver.contender import DurableContender
 from sparkdrain.rounds.driver.counted import counted
-from sparkdrain.rounds.driver.drain_terms import DrainTerms
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over, phase_of
 from sparkdrain.rounds.driver.holdings import holdings
@@ -333,7 +332,7 @@ class _StreamingJob:
                 settings.round_attempts,
                 self._told(schedule, newcomers),
                 self._checkpoints(phase),
-                self._terms(),
+                self._drain_watch(),
                 before_round=before_round,
                 phases=walk,
                 moves=self._moves(newcomers, levels, supply),
@@ -450,13 +449,13 @@ class _StreamingJob:
             self.samples,
         )
 
-    def _terms(self) -> DrainTerms:
-        drain, settings = self.invocation.drain, self.invocation.settings
-        return DrainTerms(
-            drain,
+    def _drain_watch(self) -> DrainWatch:
+        settings = self.invocation.settings
+        return DrainWatch(
+            self.invocation.drain,
+            self.invocation.observer.draining,
             settings.drain_timer_repeats,
             Limits.in_options(settings),
-            DrainWatch(drain, self.invocation.observer.draining),
         )
 
     def _checkpoints(self, phase: DrainPhase) -> Checkpoints:

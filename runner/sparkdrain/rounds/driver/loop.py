@@ -11,7 +11,7 @@ from sparkdrain.drain.phases import INSTRUCTIONS, DrainEvent, DrainPhase, drain_
 from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
 from sparkdrain.rounds.driver.attention import Attention
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
-from sparkdrain.rounds.driver.drain_terms import DrainTerms
+from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.rounds.driver.inheritances import inheritances, shards_of
 from sparkdrain.rounds.driver.tell import shown
 from sparkdrain.shuffle.complete import agree
@@ -129,7 +129,7 @@ class RoundLoop:
     attempts: int
     tell: Callable[[Schedule, list[RoundReport]], None]
     checkpoints: Checkpoints = field(default_factory=NoCheckpoints)
-    drain: DrainTerms = field(default_factory=DrainTerms)
+    drain: DrainWatch = field(default_factory=DrainWatch)
     stopwatch: Callable[[], float] = time.monotonic
     before_round: Callable[[], None] = lambda: None
     phases: Walk[DrainPhase, DrainEvent] = field(default_factory=drain_walk)
@@ -297,7 +297,7 @@ class RoundLoop:
             everywhere: all levels run, also those that have nothing to do.
         """
         orders = self.checkpoints.orders(self.schedule, self.play.position, self.clock.now())
-        survey = self.drain.wants_survey(self.clock.now())
+        survey = self.drain.wants(self.clock.now())
         order = self._order()
         orders = replace(
             orders, held=self._instruction.holds, drain=order, survey=survey, still=still
