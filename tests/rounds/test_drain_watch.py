@@ -6,7 +6,7 @@ from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.progress import Hold, Left
 from sparkdrain.drain.signal import DrainSignal
-from sparkdrain.rounds.driver.attention import Attention
+from sparkdrain.rounds.driver.attention import attention
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.types import CancelToken
 
@@ -139,8 +139,8 @@ class TestWatch:
 class TestAttention:
     def test_it_is_called_for_by_a_cancel_a_drain_and_a_question_again_and_again(self):
         cancel, drain = CancelToken(), DrainSignal()
-        attention = Attention(cancel, drain)
-        assert not attention.wait(0)
+        wanted = attention(cancel, drain)
+        assert not wanted.wait(0)
         for want in (
             lambda: drain.inquiry.ask(0),
             lambda: drain.inquiry.ask(0),
@@ -148,18 +148,10 @@ class TestAttention:
             cancel.cancel,
         ):
             want()
-            assert attention.wait(30)
-            assert attention.is_cancelled()
-            attention.clear()
-            assert not attention.is_cancelled()
+            assert wanted.wait(30)
+            wanted.clear()
 
     def test_what_was_wanted_before_is_not_missed(self):
         cancel, drain = CancelToken(), DrainSignal()
         drain.request(DrainNotification.create("mine", 1))
-        assert Attention(cancel, drain).is_cancelled()
-
-    def test_a_job_that_cannot_be_drained_still_hears_that_it_is_cancelled(self):
-        cancel = CancelToken()
-        attention = Attention(cancel)
-        cancel.cancel()
-        assert attention.wait(30)
+        assert attention(cancel, drain).is_set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, Timestamp
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.rounds import clock
-from sparkdrain.rounds.driver.attention import Attention
+from sparkdrain.rounds.driver import loop
 from sparkdrain.stages.shards.turn import Feed
 from sparkdrain.watermarks.frontier import BEGIN, END
 from tests.support.in_memory_rounds import DEFAULTS
@@ -583,10 +584,15 @@ class Given:
             self.is_over = True
 
 
+class Impatient(threading.Event):
+    def wait(self, timeout=None) -> bool:
+        return False
+
+
 def test_a_clock_that_is_set_back_fires_no_timer_twice_or_early(monkeypatch) -> None:
     readings = itertools.chain([100, 101, 102], range(50, 1000))
     monkeypatch.setattr(clock.time, "time_ns", lambda: next(readings) * 1_000_000_000)
-    monkeypatch.setattr(Attention, "wait", lambda self, seconds=None: None)
+    monkeypatch.setattr(loop, "attention", lambda cancel, drain: Impatient())
     told = []
 
     class Tells(clock.WallClock):

@@ -18,13 +18,10 @@ _TOLD: Final = 60 * 1_000_000
 
 
 class Interrupt(Protocol):
-    """Ends a wait; a ``CancelToken`` is one."""
+    """Ends a wait; a ``CancelToken`` is one, and an ``Event``."""
 
-    def is_cancelled(self) -> bool:
-        """Whether waiting is to end."""
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until waiting is to end, or for that long; answers ``is_cancelled``."""
+    def wait(self, seconds: float | None = None, /) -> bool:
+        """Wait until waiting is to end, or for that long; whether it is to end."""
 
 
 class Clock(Protocol):
@@ -94,5 +91,6 @@ class WallClock(Clock):
     def wait_until(self, then: int | None, interrupt: Interrupt) -> None:
         if then is None:
             interrupt.wait()
-        while then is not None and (left := then - self.now()) > 0 and not interrupt.is_cancelled():
-            interrupt.wait(min(left / 1e6, 1.0))
+        while then is not None and (left := then - self.now()) > 0:
+            if interrupt.wait(min(left / 1e6, 1.0)):
+                return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sparkdrain.drain.phases import INSTRUCTIONS, DrainEvent, DrainPhase, drain_walk
 from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
-from sparkdrain.rounds.driver.attention import Attention
+from sparkdrain.rounds.driver.attention import attention
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.rounds.driver.inheritances import inheritances, shards_of
@@ -149,8 +149,8 @@ class RoundLoop:
             SparkDrainError: a round failed for good.
             DrainStuck: something is left that a drain cannot get out.
         """
-        attention = Attention(self.cancel, self.drain.signal)
-        self.levels.on_loss(attention.wake)
+        wanted = attention(self.cancel, self.drain.signal)
+        self.levels.on_loss(wanted.set)
         self._enter(DrainPhase.READING)
         self._follow()
         while not self._instruction.ends:
@@ -166,8 +166,8 @@ class RoundLoop:
                 elif wake is None and self._instruction.drains:
                     self._await_messages()
                 wait = _earliest(wake, self.checkpoints.wake())
-                self.clock.wait_until(wait, attention)
-                attention.clear()
+                self.clock.wait_until(wait, wanted)
+                wanted.clear()
                 self.levels.check_hosts()
                 self._follow()
             self._round(feeds)
