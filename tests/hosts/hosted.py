@@ -16,7 +16,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.hosts.birth import HostDaemon
 from sparkdrain.hosts.call import call
+from sparkdrain.hosts.home import Home
 from sparkdrain.hosts.service import Abandoned
 
 if TYPE_CHECKING:
@@ -220,18 +222,21 @@ class Orders:
             time.sleep(600)
 
     def run(self) -> Iterator[tuple[int, bytes]]:
-        return call(
+        daemon = HostDaemon(
             self.host,
+            Home.of(self.host, self.directory),
+            self.leash,
             self.service,
+            told,
+            lambda: self.keeper,
+            self.memory_mib,
+        )
+        return call(
+            daemon,
             self.request,
             self.all_records(),
-            leash=self.leash,
             fresh=self.fresh,
-            directory=self.directory,
-            describe=told,
             failure=lambda text: ValueError(text.decode()),
-            keeper=lambda: self.keeper,
-            memory_mib=self.memory_mib,
         )
 
 

@@ -17,7 +17,11 @@ import psutil
 from pyspark import SparkConf, SparkContext
 
 import sparkdrain
-from sparkdrain.hosts.call import call, executor_process
+from sparkdrain.errors import SparkDrainError
+from sparkdrain.hosts.birth import HostDaemon
+from sparkdrain.hosts.call import call
+from sparkdrain.hosts.executor import executor_process
+from sparkdrain.hosts.home import Home
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.hosts.service import Abandoned
@@ -85,14 +89,14 @@ class Task:
             "marks": self.marks,
             "linger": self.linger,
         }
+        host = HostId("job", slot)
+        home = Home.of(host, local_directories()[0])
         return call(
-            HostId("job", slot),
-            Counting,
+            HostDaemon(host, home, self.leash, Counting, lambda error: str(error).encode()),
             json.dumps(asked).encode(),
             iter(()) if self.fresh else records,
-            leash=self.leash,
             fresh=self.fresh,
-            directory=local_directories()[0],
+            failure=lambda text: SparkDrainError(text.decode()),
         )
 
 

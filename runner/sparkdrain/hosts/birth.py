@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.hosts.executor import executor_of
+from sparkdrain.hosts.executor import executor_of, executor_process
 from sparkdrain.hosts.host import Host
 from sparkdrain.hosts.identity import HostId, HostRecord
 from sparkdrain.hosts.line import FromLeash, ToLeash
@@ -50,19 +50,20 @@ class HostDaemon:
     """A host that is to be started, as a daemon of its own.
 
     Attributes:
+        home: where hosts of this executor keep their files.
         leash: the driver that it belongs to.
-        keeper: finds, in the worker, a process that it must not outlive.
-        make_service: makes its service, given its scratch directory.
-        describe: how its exceptions are told to a task.
+        make_service: makes its service, given its scratch directory; called in the host.
+        describe: how its exceptions are told to a task, now and later.
+        keeper: finds, in the worker, a process that it must not outlive, beside the driver's.
         memory_mib: MiB of memory that it may use; 0 means that there is no limit.
     """
 
     id: HostId
     home: Home
     leash: Endpoint
-    keeper: Callable[[], int]
     make_service: Callable[[Path], Service]
     describe: Callable[[BaseException], bytes]
+    keeper: Callable[[], int] = executor_process
     memory_mib: int = 0
 
     def start(self, listener: socket.socket, scratch: Path) -> None:

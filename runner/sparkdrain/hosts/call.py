@@ -2,80 +2,45 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.errors import BadSetup, HostMissing, SparkDrainError, WorkerLost
+from sparkdrain.errors import BadSetup, HostMissing, WorkerLost
 from sparkdrain.file_lock import LockKept
-from sparkdrain.hosts.birth import HostDaemon
 from sparkdrain.hosts.feed import CallFeed
 from sparkdrain.hosts.frames import ConnectionEnded, FrameKind, FrameReader, records_of
-from sparkdrain.hosts.home import Home
 from sparkdrain.hosts.line import Ask, ask
-from sparkdrain.hosts.process import parent_of
-from sparkdrain.notes import trace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
-    from sparkdrain.hosts.identity import HostId
-    from sparkdrain.hosts.service import Service
+    from sparkdrain.hosts.birth import HostDaemon
     from sparkdrain.lines.encrypted import Connection
-    from sparkdrain.lines.endpoint import Endpoint
 
 _ATTEMPTS: Final = 3
 
 
-def in_words(error: BaseException) -> bytes:
-    """The traceback of ``error``."""
-    return trace_of(error).encode(errors="replace")
-
-
-def as_it_says(told: bytes) -> Exception:
-    """An error with this text."""
-    return SparkDrainError(told.decode())
-
-
-def executor_process() -> int:
-    """The process that runs this worker's executor: its daemon's parent."""
-    return parent_of(os.getppid())
-
-
 def call(
-    host: HostId,
-    make_service: Callable[[Path], Service],
+    daemon: HostDaemon,
     request: bytes,
     records: Iterable[bytes],
     *,
-    leash: Endpoint,
     fresh: bool,
-    directory: Path,
-    describe: Callable[[BaseException], bytes] = in_words,
-    failure: Callable[[bytes], Exception] = as_it_says,
-    keeper: Callable[[], int] = executor_process,
-    memory_mib: int = 0,
+    failure: Callable[[bytes], Exception],
 ) -> Iterator[tuple[int, bytes]]:
-    """Have ``host`` serve one call; the pairs that it pushes come out, in bounded memory.
+    """Have a host serve one call; the pairs that it pushes come out, in bounded memory.
 
     The host may be on another executor: Spark runs a slot's tasks where it likes. A call waits
     while the host serves another one. What the caller does not wait for any more is given up:
     close the generator, or end the process.
 
     Args:
-        host: whose state is needed.
-        make_service: what a new host makes its service with; called in the host.
+        daemon: whose state is needed, and how it is started.
         request: for the service.
         records: for the service; a thread takes them while pairs come out.
-        leash: the driver that the host belongs to.
         fresh: whether a host may be started, if there is none, as it holds no state yet.
-        directory: where hosts of this executor keep their files; for all tasks the same.
-        describe: what a new host tells an exception of the service with, now and later.
-        failure: the exception to raise here for what ``describe`` said there.
-        keeper: finds the process that a new host must not outlive, beside the driver's.
-        memory_mib: MiB of memory that a new host may use; 0 means that there is no limit.
+        failure: the exception to raise here for what ``daemon.describe`` said there.
 
     Raises:
         HostMissing: there is no host, and a new one would lack the state.
@@ -83,9 +48,6 @@ def call(
         BadSetup: the host could not be started.
         Exception: ``failure``'s, if the service failed.
     """
-    daemon = HostDaemon(
-        host, Home.of(host, directory), leash, keeper, make_service, describe, memory_mib
-    )
     line = _reach(daemon, fresh=fresh)
     feed = CallFeed(line.connection, request, records)
     try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.hosts.process import command_of
+from sparkdrain.hosts.process import command_of, parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,11 @@ class Executor:
             # It would be cut in two there.
             return self.host
         return f"executor_{self.host}_{self.id}"
+
+
+def executor_process() -> int:
+    """The process that runs this worker's executor: its daemon's parent."""
+    return parent_of(os.getppid())
 
 
 def executor_of(pid: int) -> Executor | None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.publish import newest
 from sparkdrain.errors import SparkDrainError
-from sparkdrain.hosts.call import executor_process
-from sparkdrain.hosts.executor import executor_of
+from sparkdrain.hosts.executor import executor_of, executor_process
 from sparkdrain.rounds.slots.checkpoint_place import slot_files
 from sparkdrain.rounds.slots.warm_copies import bring_shard
 from sparkdrain.stages.workers.worker import worker

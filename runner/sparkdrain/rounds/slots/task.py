@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import harnesses
+from sparkdrain.hosts.birth import HostDaemon
 from sparkdrain.hosts.call import call
+from sparkdrain.hosts.home import Home
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.rounds.slots.service import SlotService
 from sparkdrain.stages.spark.broadcast import broadcast_file
@@ -75,21 +77,27 @@ class RoundTask:
         with guarded(self.level, index):
             worker().prepare(self.preparation)
             for partition, record in call(
-                HostId(self.job, index),
-                partial(self._service, broadcast_file(self.plan)),
+                self._daemon(index),
                 self.headers[index],
                 records if self.has_input else iter(()),
-                leash=self.leash,
                 fresh=index in self.fresh,
-                directory=(local_directories() or [scratch_directory()])[0],
-                describe=partial(_told, index),
                 failure=_raised,
-                memory_mib=self.memory_mib,
             ):
                 if partition == self.layout.reports:
                     self.reports.tell(record)
                 else:
                     yield partition, record
+
+    def _daemon(self, index: int) -> HostDaemon:
+        host = HostId(self.job, index)
+        return HostDaemon(
+            host,
+            Home.of(host, (local_directories() or [scratch_directory()])[0]),
+            self.leash,
+            partial(self._service, broadcast_file(self.plan)),
+            partial(_told, index),
+            memory_mib=self.memory_mib,
+        )
 
     def _service(self, plan: Path | bytes, directory: Path) -> SlotService:
         """Called in the host's process."""

@@ -7,8 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.hosts.call import executor_process
-from sparkdrain.hosts.executor import executor_of
+from sparkdrain.hosts.executor import executor_of, executor_process
 from sparkdrain.stages.spark.errors import JOB_FAILED, JVM_LOST
 from sparkdrain.stages.spark.exchange import Exchange, partitioner
 from sparkdrain.stages.spark.notes import Notes
