@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from sparkdrain.harness.harness import Elements
+    from sparkdrain.harness.keyed.operation import KeyedOperation
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.large_place import LargePlace
     from sparkdrain.harness.small_place import SmallPlace
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 
 
 class BeamFeeder:
-    """Feeds a source of Beam's operations, behind which there may be several stateful DoFns."""
+    """Feeds a source of Beam's operations, behind which there may be several stateful DoFns.
+
+    Args:
+        feed: takes windowed values for all consumers of the source.
+        contexts: the state of DoFns that take one key after the other.
+        decode_key: makes a key of its bytes, by the coder of the input.
+        operations: what runs the DoFns with keys in flight.
+    """
 
     takes_pieces = False
 
@@ -28,10 +36,12 @@ class BeamFeeder:
         feed: Callable[[list[Any]], None],
         contexts: Sequence[KeyedState],
         decode_key: Callable[[bytes], Any],
+        operations: Sequence[KeyedOperation] = (),
     ) -> None:
         self._feed = feed
         self._contexts = contexts
         self._decode_key = decode_key
+        self._operations = operations
 
     def feed(
         self,
@@ -40,11 +50,21 @@ class BeamFeeder:
         is_late: Callable[[Any], bool],
     ) -> None:
         """Feed what encoded keys have; what is late was dropped when it was decoded."""
+        operations = self._operations
         for encoded, chunks in keys:
-            self._feed_key(encoded, elements(chunks))
+            key = self._decode_key(encoded)
+            if not operations:
+                self._feed_key(encoded, key, elements(chunks))
+                continue
+            # Other keys go on after each list, and the turn of this one is over then.
+            for some in elements(chunks):
+                self._feed_key(encoded, key, (some,))
+                for operation in operations:
+                    operation.make_room(operation.take_arrived(encoded, key))
+        for operation in operations:
+            operation.fed()
 
-    def _feed_key(self, encoded: bytes, lists: Iterable[list[Any]]) -> None:
-        key = self._decode_key(encoded)
+    def _feed_key(self, encoded: bytes, key: Any, lists: Iterable[list[Any]]) -> None:
         contexts = self._contexts
         for context in contexts:
             context.begin(encoded)

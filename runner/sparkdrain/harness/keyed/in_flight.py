@@ -21,7 +21,7 @@ from sparkdrain.watermarks.frontier import END
 from timers_state import Domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from sparkdrain.harness.harness import Elements
     from sparkdrain.harness.keyed.carrying import CarriedKeys, HeldKey
@@ -147,60 +147,6 @@ class FlightFeeder:
                 self._count += len(elements)
                 self._last = encoded, elements[-1]
             yield elements
-
-
-class SharedFeeder:
-    """Feeds a source behind which there are such DoFns, and other transforms.
-
-    Args:
-        feed: takes windowed values for all consumers of the source.
-        operations: what runs the DoFns with keys in flight.
-        others: the state of other DoFns behind the source.
-        decode_key: makes a key of its bytes, by the coder of the input.
-    """
-
-    takes_pieces = False
-
-    def __init__(
-        self,
-        feed: Callable[[list[Any]], None],
-        operations: Sequence[KeyedOperation],
-        others: Sequence[KeyedState],
-        decode_key: Callable[[bytes], Any],
-    ) -> None:
-        self._feed = feed
-        self._operations = operations
-        self._others = others
-        self._decode_key = decode_key
-
-    def feed(
-        self,
-        keys: Iterable[tuple[bytes, Any]],
-        elements: Elements,
-        is_late: Callable[[Any], bool],
-    ) -> None:
-        """Feed what encoded keys have; what is late was dropped when it was decoded."""
-        for encoded, chunks in keys:
-            key = self._decode_key(encoded)
-            for some in elements(chunks):
-                self._feed_some(key, encoded, some)
-                for operation in self._operations:
-                    operation.make_room(operation.take_arrived(encoded, key))
-        for operation in self._operations:
-            operation.fed()
-
-    def _feed_some(self, key: Any, encoded: bytes, elements: list[Any]) -> None:
-        for context in self._others:
-            context.begin(encoded)
-        try:
-            for element in elements:
-                element.value = (key, element.value)
-            self._feed(elements)
-            for context in self._others:
-                context.place.end()
-        except BaseException as error:
-            tell_key(error, key, None)
-            raise
 
 
 class DueInFlight(Due):

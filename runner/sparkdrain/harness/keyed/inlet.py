@@ -9,7 +9,7 @@ from typing_extensions import override
 from sparkdrain.harness.harness import KeyedInlet
 from sparkdrain.harness.keyed.due import Due
 from sparkdrain.harness.keyed.feeding import BeamFeeder, CallingFeeder
-from sparkdrain.harness.keyed.in_flight import DueInFlight, FlightFeeder, SharedFeeder
+from sparkdrain.harness.keyed.in_flight import DueInFlight, FlightFeeder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -65,14 +65,12 @@ class CalledInlet(KeyedInlet):
 
 def _feeder(
     edge: KeyedEdge, source: SourceOperation, dofns: Sequence[StatefulDoFn]
-) -> BeamFeeder | CallingFeeder | FlightFeeder | SharedFeeder:
+) -> BeamFeeder | CallingFeeder | FlightFeeder:
     for dofn in dofns:
         if dofn.calls is not None:  # then the edge feeds no other transform
             return CallingFeeder(dofn.calls, dofn.context, edge.decode_key, edge.coding)
     flights = [dofn.flight for dofn in dofns if dofn.flight is not None]
-    others = [dofn.context for dofn in dofns if dofn.flight is None]
-    if not flights:
-        return BeamFeeder(source.feed_windowed, others, edge.decode_key)
-    if list(source.targets) == flights[:1]:
+    if flights and list(source.targets) == flights[:1]:
         return FlightFeeder(source, flights[0], dofns[0].context, edge.decode_key)
-    return SharedFeeder(source.feed_windowed, flights, others, edge.decode_key)
+    others = [dofn.context for dofn in dofns if dofn.flight is None]
+    return BeamFeeder(source.feed_windowed, others, edge.decode_key, flights)
