@@ -357,12 +357,20 @@ class Collection:
             self._place.keep()
         return self._stored()
 
-    def _all(self, size_of: Callable[[Any], int], *which: Any) -> Iterable[Any] | None:
-        """What ``read`` of the items gives for some arguments; None if these are very many."""
+    def _read_of(
+        self,
+        source: Callable[[], Iterable[Any]],
+        decoded: Callable[[Iterable[Any]], Iterator[T]],
+        size_of: Callable[[Any], int],
+    ) -> Iterable[T]:
+        """All items of ``source``, decoded; piece by piece if they are very many."""
         if self._small is not None:
-            items: Iterable[Any] = self._small.read(*which)
-            return items
-        return _few(self._stored().read(*which), size_of)
+            return list(decoded(source()))
+        items = _few(source(), size_of)
+        return self._again(lambda: decoded(source())) if items is None else list(decoded(items))
+
+    def _values(self, items: Iterable[bytes]) -> Iterator[Any]:
+        return self.kind.all_decoded(items, self._place)
 
     def _again(self, source: Callable[[], Iterator[T]]) -> Again[T]:
         again = Again(source)
@@ -404,11 +412,7 @@ class SetCell(Collection, userstate.SetRuntimeState):
     """Distinct values, in the order of their encodings; equal if these are."""
 
     def read(self) -> Iterable[Any]:
-        kind, place, items = self.kind, self._place, self._all(len)
-        if items is None:
-            stored = self._stored()
-            return self._again(lambda: kind.all_decoded(stored.read(), place))
-        return list(kind.all_decoded(items, place))
+        return self._read_of((self._small or self._stored()).read, self._values, len)
 
     def add(self, value: Any) -> None:
         data = self.kind.encoded(value)
@@ -429,11 +433,8 @@ class OrderedListCell(Collection, userstate.OrderedListRuntimeState):
         return self._within(micros(min_timestamp), micros(limit_timestamp))
 
     def _within(self, *limits: int) -> Iterable[tuple[Timestamp, Any]]:
-        items = self._all(_second_length, *limits)
-        if items is None:
-            stored = self._stored()
-            return self._again(lambda: self._decoded(stored.read(*limits)))
-        return list(self._decoded(items))
+        stored = self._stored()
+        return self._read_of(lambda: stored.read(*limits), self._decoded, _second_length)
 
     def _decoded(self, items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[Timestamp, Any]]:
         kind, place = self.kind, self._place
@@ -458,19 +459,8 @@ class _Keyed(Collection):
         self._stored().remove(self.kind.keys.encoded(key))
 
     def keys(self) -> Iterable[Any]:
-        kind, place, stored = self.kind.keys, self._place, self._stored()
-        return self._read_of(lambda: kind.all_decoded(stored.keys(), place), stored.keys, len)
-
-    def _read_of(
-        self,
-        decoded: Callable[[], Iterator[Any]],
-        source: Callable[[], Iterable[Any]],
-        size_of: Callable[[Any], int],
-    ) -> Iterable[Any]:
-        """What ``decoded`` gives: all of it now, unless ``source`` has very many items."""
-        if self._small is None and _few(iter(source()), size_of) is None:
-            return self._again(decoded)
-        return list(decoded())
+        kind, place = self.kind.keys, self._place
+        return self._read_of(self._stored().keys, lambda items: kind.all_decoded(items, place), len)
 
 
 class MapCell(_Keyed, MapRuntimeState):
@@ -482,30 +472,23 @@ class MapCell(_Keyed, MapRuntimeState):
         return default if data is None else kind.decoded(data, self._place)
 
     def items(self) -> Iterable[tuple[Any, Any]]:
-        kind, place, stored = self.kind, self._place, self._stored()
+        return self._read_of(self._stored().items, self._decoded, _lengths)
 
-        def decoded() -> Iterator[tuple[Any, Any]]:
-            keys = kind.keys
-            return (
-                (keys.decoded(name, place), kind.decoded(data, place))
-                for name, data in stored.items()
-            )
-
-        return self._read_of(decoded, stored.items, _lengths)
+    def _decoded(self, items: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]]:
+        kind, place = self.kind, self._place
+        keys = kind.keys
+        return ((keys.decoded(name, place), kind.decoded(data, place)) for name, data in items)
 
 
 class MultimapCell(_Keyed, MultimapRuntimeState):
     """A multimap; keys are equal if their encodings are."""
 
     def get(self, key: Any) -> Iterable[Any]:
-        kind, place, stored = self.kind, self._place, self._stored()
-        name = kind.keys.encoded(key)
-        return self._read_of(
-            lambda: kind.all_decoded(stored.get(name), place), lambda: stored.get(name), len
-        )
+        stored, name = self._stored(), self.kind.keys.encoded(key)
+        return self._read_of(lambda: stored.get(name), self._values, len)
 
 
-def _few(items: Iterator[T], size_of: Callable[[T], int]) -> list[T] | None:
+def _few(items: Iterable[T], size_of: Callable[[T], int]) -> list[T] | None:
     """All of them, or None if they are too many to be held."""
     found: list[T] = []
     size = 0
