@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from sparkdrain.errors import Malformed
@@ -52,18 +53,10 @@ def _known(owner: str, kind: str, wanted: Iterable[str], there: Mapping[str, obj
 
 def _check_no_circle(transforms: Mapping[str, beam_runner_api_pb2.PTransform]) -> None:
     """Return if no transform contains itself."""
-    entered: set[str] = set()
-    left: set[str] = set()
-    pending = [(key, False) for key in transforms]
-    while pending:
-        key, is_left = pending.pop()
-        if is_left:
-            left.add(key)
-        elif key in entered:
-            if key not in left:
-                message = f"The transform {transforms[key].unique_name!r} contains itself."
-                raise Malformed(message)
-        else:
-            entered.add(key)
-            pending.append((key, True))
-            pending.extend((inner, False) for inner in transforms[key].subtransforms)
+    parts = {key: transform.subtransforms for key, transform in transforms.items()}
+    try:
+        TopologicalSorter(parts).prepare()
+    except CycleError as error:
+        _, (key, *_) = error.args
+        message = f"The transform {transforms[key].unique_name!r} contains itself."
+        raise Malformed(message) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -13,6 +14,8 @@ from sparkdrain.harness.compiled.operation import compile_from, compile_results
 from sparkdrain.harness.operations import ProcessRestrictions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from apache_beam.portability.api import beam_fn_api_pb2
 
 
@@ -69,18 +72,10 @@ def _consumers(
 
 def _consumers_first(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, consumers: dict[str, list[str]]
-) -> list[str]:
+) -> Iterable[str]:
     """All transforms, each behind those that take its outputs; chains may be of any length."""
-    ordered: list[str] = []
-    seen: set[str] = set()
-    pending = [(id_, False) for id_ in descriptor.transforms]
-    while pending:
-        id_, expanded = pending.pop()
-        if expanded:
-            ordered.append(id_)
-        elif id_ not in seen:
-            seen.add(id_)
-            pending.append((id_, True))
-            for pcollection in descriptor.transforms[id_].outputs.values():
-                pending.extend((consumer, False) for consumer in consumers[pcollection])
-    return ordered
+    behind = {
+        id_: [consumer for output in proto.outputs.values() for consumer in consumers[output]]
+        for id_, proto in descriptor.transforms.items()
+    }
+    return TopologicalSorter(behind).static_order()
