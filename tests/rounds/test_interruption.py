@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from types import SimpleNamespace
 
-from sparkdrain.harness.interruption import Interruption
+from sparkdrain.harness.restrictions import OperatedRestrictions
 from sparkdrain.rounds.sources.watch import Watch
 
 DEADLINE = 30
@@ -12,6 +13,7 @@ DEADLINE = 30
 class Gate:
     may_split = True
     fractions = (0.0, 0.5)
+    claimed = 0
 
     def __init__(self):
         self.open_with = None
@@ -26,46 +28,67 @@ class Gate:
 class Operation:
     """Can be split at the fractions that are named."""
 
+    name_context = None
+    receivers = ()
+
     def __init__(self, *fractions):
         self.claims = Gate()
         self._fractions = fractions
 
     def try_split(self, fraction):
-        return ([], [(self, f"left at {fraction}")]) if fraction in self._fractions else None
+        return ([], [(self, left_at(fraction))]) if fraction in self._fractions else None
+
+
+def left_at(fraction):
+    return SimpleNamespace(
+        residual_value=f"left at {fraction}", current_watermark=None, deferred_timestamp=None
+    )
+
+
+class Work(OperatedRestrictions):
+    """Has a callable called in place of a DoFn; what is left over comes back."""
+
+    def __init__(self, operation):
+        super().__init__("Read", operation, None, lambda elements: elements[0](), list)
+
+    def process(self, process):
+        return [
+            left.element for left in super().process(process, "much", started=False).interrupted
+        ]
 
 
 def test_what_a_split_leaves_over_is_handed_back_once():
     operation = Operation(0.0)
-    work = Interruption(operation)
+    work = Work(operation)
 
     def process():
         _, interrupt = operation.claims.open_with
         assert interrupt()
         assert work.interrupt(), "it was split already"
 
-    assert work.process(process, "much") == ["left at 0.0"]
-    assert work.process(lambda: None, "much") == []
+    assert work.process(process) == ["left at 0.0"]
+    assert work.process(lambda: None) == []
     assert operation.claims.open_with is None
 
 
 def test_splits_are_tried_one_after_the_other():
     operation = Operation(0.5)
-    work = Interruption(operation)
-    assert work.process(lambda: work.interrupt() or None, "much") == ["left at 0.5"]
+    work = Work(operation)
+    assert work.process(lambda: work.interrupt() or None) == ["left at 0.5"]
 
 
 def test_nothing_is_split_if_nothing_is_processed():
-    work = Interruption(Operation(0.0))
+    work = Work(Operation(0.0))
     assert not work.interrupt()
-    assert work.process(lambda: None, "much") == []
+    assert work.process(lambda: None) == []
     assert not work.interrupt()
 
 
 def test_nothing_is_split_from_outside_before_the_first_claim():
     operation = Operation(0.0)
     operation.claims.may_split = False
-    work = Interruption(operation)
-    assert work.process(lambda: work.interrupt() or None, "much") == []
+    work = Work(operation)
+    assert work.process(lambda: work.interrupt() or None) == []
 
 
 def test_the_processing_thread_does_not_wait_for_a_split_from_outside():
@@ -77,10 +100,10 @@ def test_the_processing_thread_does_not_wait_for_a_split_from_outside():
     def try_split(fraction):
         splitting.set()
         with beams:
-            return [], [(operation, f"left at {fraction}")]
+            return [], [(operation, left_at(fraction))]
 
     operation.try_split = try_split
-    work = Interruption(operation)
+    work = Work(operation)
 
     def process():
         _, interrupt = operation.claims.open_with
@@ -91,13 +114,13 @@ def test_the_processing_thread_does_not_wait_for_a_split_from_outside():
             assert not interrupt()
         thread.join(DEADLINE)
 
-    assert work.process(process, "much") == ["left at 0.0"]
+    assert work.process(process) == ["left at 0.0"]
     assert outside == [True]
 
 
 def test_an_error_of_the_dofn_passes_and_leaves_the_gate_closed():
     operation = Operation(0.0)
-    work = Interruption(operation)
+    work = Work(operation)
 
     class Broken(Exception):
         pass
@@ -106,7 +129,7 @@ def test_an_error_of_the_dofn_passes_and_leaves_the_gate_closed():
         raise Broken
 
     try:
-        work.process(process, "much")
+        work.process(process)
     except Broken:
         assert operation.claims.open_with is None
         assert not work.interrupt()

@@ -1,15 +1,19 @@
-"""Has a splittable DoFn of this process work on restrictions, one at a time."""
+"""Has a splittable DoFn of this process work on restrictions, one at a time.
+
+It works on each for as long as it may, and not much longer. A split interrupts the DoFn, which
+notices that at its next claim. The gate before its claims splits when the allowance is spent. If no
+claim comes, another thread splits.
+"""
 
 from __future__ import annotations
 
-from functools import partial
+import threading
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from sparkdrain.harness.beam import common
 from sparkdrain.harness.harness import Processed, Remainder, RestrictionInlet
-from sparkdrain.harness.interruption import Interruption
 from sparkdrain.harness.operations import counted
 from sparkdrain.notes import add_note
 
@@ -56,8 +60,11 @@ class OperatedRestrictions(RestrictionInlet):
         self._dofn = dofn
         self._feed = feed
         self._take_deferred = take_deferred
-        self._interruption = Interruption(operation)
         self._provider: Any = None
+        # Never waited for with a lock of Beam's in hand: a split takes those, in its own order.
+        self._lock = threading.Lock()
+        self._running = False
+        self._left: list[Any] = []
 
     @property
     @override
@@ -72,14 +79,25 @@ class OperatedRestrictions(RestrictionInlet):
     @override
     def process(self, element: Any, allowance: Allowance, *, started: bool) -> Processed:
         before = self._made()
-        work = (
-            partial(self._operation.process, element) if started else partial(self._feed, [element])
-        )
-        left = self._interruption.process(work, allowance)
+        gate = self._operation.claims
+        with self._lock:
+            self._left = []
+            self._running = True
+        gate.open(allowance, self._interrupt_here)
+        try:
+            if started:
+                self._operation.process(element)
+            else:
+                self._feed([element])
+        finally:
+            gate.close()
+            # A split that has begun is over before the lock is free.
+            with self._lock:
+                self._running = False
         return Processed(
-            self._operation.claims.claimed,
+            gate.claimed,
             self._made() - before,
-            [remainder(self._transform, each) for each in left],
+            [remainder(self._transform, each) for each in self._left],
             self._take_deferred(),
         )
 
@@ -89,7 +107,27 @@ class OperatedRestrictions(RestrictionInlet):
 
     @override
     def interrupt(self) -> bool:
-        return self._interruption.interrupt()
+        with self._lock:
+            return self._running and self._operation.claims.may_split and self._split()
+
+    def _interrupt_here(self) -> bool:
+        """Interrupt in the processing thread before a claim, under the lock that Beam has."""
+        if not self._lock.acquire(blocking=False):
+            return False  # the watch is at it
+        try:
+            return self._split()
+        finally:
+            self._lock.release()
+
+    def _split(self) -> bool:
+        if self._left:
+            return True  # by the other thread; what it kept is to be finished
+        for fraction in self._operation.claims.fractions:
+            split = self._operation.try_split(fraction)
+            if split:
+                self._left += [residual for _, residual in split[1]]
+                return True
+        return False
 
     @override
     def truncate(self, element: Any) -> Any | None:
