@@ -8,45 +8,51 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.jobs.states import TERMINAL, TRANSITIONS, IllegalTransition, JobStates, name
+from sparkdrain.jobs.states import TERMINAL, TRANSITIONS, IllegalTransition, name
+from sparkdrain.jobs.story import JobStory
 
 S = beam_job_api_pb2.JobState
 
 
-def states() -> JobStates:
+def story() -> JobStory:
     ticks = iter(range(1000))
-    return JobStates(lambda: Timestamp(seconds=next(ticks)))
+    return JobStory(lambda: Timestamp(seconds=next(ticks)))
+
+
+def history(job):
+    job.states.close()
+    return list(job.states.follow())
 
 
 def test_a_job_begins_stopped():
-    assert states().current.state == S.STOPPED
+    assert story().state.state == S.STOPPED
 
 
 def test_states_are_kept_with_the_time_at_which_they_were_entered():
-    job = states()
+    job = story()
     for state in (S.STARTING, S.RUNNING, S.DONE):
         job.move(state)
-    times = [(event.state, event.timestamp.seconds) for event in job.history]
+    times = [(event.state, event.timestamp.seconds) for event in history(job)]
     assert times == [(S.STOPPED, 0), (S.STARTING, 1), (S.RUNNING, 2), (S.DONE, 3)]
 
 
 def test_an_illegal_step_is_refused_with_the_history():
-    job = states()
+    job = story()
     job.move(S.STARTING)
     with pytest.raises(IllegalTransition, match=r"become DRAINED after STOPPED -> STARTING\."):
         job.move(S.DRAINED)
-    assert job.current.state == S.STARTING
+    assert job.state.state == S.STARTING
 
 
 @given(st.lists(st.sampled_from(sorted(TRANSITIONS)), max_size=12))
 def test_every_history_is_a_path_through_the_table(wishes):
-    job = states()
+    job = story()
     for wish in wishes:
         try:
             job.move(wish)
         except IllegalTransition:
             continue
-    path = [event.state for event in job.history]
+    path = [event.state for event in history(job)]
     assert all(after in TRANSITIONS[before] for before, after in itertools.pairwise(path))
     assert not TERMINAL & set(path[:-1])
 

@@ -10,7 +10,7 @@ from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.jobs.feed import MessageFeed
 from sparkdrain.jobs.messages import Messages
-from sparkdrain.jobs.states import TERMINAL, JobStates
+from sparkdrain.jobs.states import TERMINAL, TRANSITIONS, IllegalTransition, name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,7 +42,8 @@ _NOTHING: Final = SoFar()
 class JobStory:
     """States and messages of one job, as its clients follow them. Thread-safe.
 
-    Both streams end after, and only after, the job has entered a terminal state.
+    Every state follows legally from the one before it, and nothing follows a terminal state. Both
+    streams end after, and only after, the job has entered a terminal state.
 
     Attributes:
         lock: held while the state changes; callers hold the lock to decide on a change.
@@ -66,18 +67,19 @@ class JobStory:
         self.messages = Messages(clock, record=record, so_far=so_far.told)
         self.states = MessageFeed[beam_job_api_pb2.JobStateEvent](_MOST_STATES)
         self._finished = threading.Event()
-        self._states = JobStates(clock, so_far.states)
+        self._clock = clock
+        self._history = list(so_far.states)
         for event in so_far.states:
             self.states.append(event)
         if not so_far.states:
-            self._tell(self._states.current)
+            self._enter(_S.STOPPED)
         elif self.state.state in TERMINAL:
             self._close()
 
     @property
     def state(self) -> beam_job_api_pb2.JobStateEvent:
         """The state now."""
-        return self._states.current
+        return self._history[-1]
 
     @property
     def is_over(self) -> bool:
@@ -100,7 +102,11 @@ class JobStory:
             IllegalTransition: the state does not follow from the present one.
         """
         with self.lock:
-            self._tell(self._states.move(to))
+            if to not in TRANSITIONS[self.state.state]:
+                path = " -> ".join(name(event.state) for event in self._history)
+                message = f"A job cannot become {name(to)} after {path}."
+                raise IllegalTransition(message)
+            self._enter(to)
 
     def end(self, state: int) -> None:
         """Enter a terminal state; nothing follows."""
@@ -113,6 +119,8 @@ class JobStory:
         self.messages.close()
         self._finished.set()
 
-    def _tell(self, event: beam_job_api_pb2.JobStateEvent) -> None:
+    def _enter(self, state: int) -> None:
+        event = beam_job_api_pb2.JobStateEvent(state=state, timestamp=self._clock())
+        self._history.append(event)
         self.messages.state(event)
         self.states.append(event)
