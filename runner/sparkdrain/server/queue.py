@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from sparkdrain.types import CancelToken
 
 
-class Queue:
-    """The jobs that run and the jobs that wait, by id. Pure, and not thread-safe.
+class Admission:
+    """The jobs that are there, by id, in their order; the first of them run. Thread-safe.
 
     Args:
         limit: how many jobs run at a time, at least 1.
@@ -20,40 +20,7 @@ class Queue:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._running: set[str] = set()
-        self._waiting: list[str] = []
-
-    def enter(self, job_id: str) -> int | None:
-        """Let a job run, or wait behind all others.
-
-        Returns:
-            How many jobs wait before the job; None if the job may run.
-        """
-        if len(self._running) < self.limit:
-            self._running.add(job_id)
-            return None
-        self._waiting.append(job_id)
-        return len(self._waiting) - 1
-
-    def leave(self, job_id: str) -> None:
-        """Take a job out, wherever the job is; the first of those that wait may run instead."""
-        self._running.discard(job_id)
-        if job_id in self._waiting:
-            self._waiting.remove(job_id)
-        while self._waiting and len(self._running) < self.limit:
-            self._running.add(self._waiting.pop(0))
-
-    def may_run(self, job_id: str) -> bool:
-        """Whether a job is among those that run."""
-        return job_id in self._running
-
-
-class Admission:
-    """A ``Queue`` in which the threads of jobs wait. Thread-safe."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._queue = Queue(limit)
+        self._jobs: list[str] = []
         self._changed = threading.Condition()
 
     def wait_for(self, job_id: str, cancel: CancelToken, on_wait: Callable[[int], object]) -> bool:
@@ -68,19 +35,25 @@ class Admission:
             Whether the job may run; False if it was cancelled.
         """
         with self._changed:
-            before = self._queue.enter(job_id)
-        if before is not None:
+            before = len(self._jobs) - self.limit
+            self._jobs.append(job_id)
+        if before >= 0:
             on_wait(before)
         cancel.on_cancel(self._wake)
         with self._changed:
-            self._changed.wait_for(lambda: self._queue.may_run(job_id) or cancel.is_cancelled())
+            self._changed.wait_for(lambda: self.may_run(job_id) or cancel.is_cancelled())
         return not cancel.is_cancelled()
 
     def leave(self, job_id: str) -> None:
         """Let the next job run instead of this one, if this one ran."""
         with self._changed:
-            self._queue.leave(job_id)
+            if job_id in self._jobs:
+                self._jobs.remove(job_id)
             self._changed.notify_all()
+
+    def may_run(self, job_id: str) -> bool:
+        """Whether a job is among those that run."""
+        return job_id in self._jobs[: self.limit]
 
     def _wake(self) -> None:
         with self._changed:
