@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sparkdrain.coordination.address import StoreAddress
@@ -25,7 +26,7 @@ from sparkdrain.coordination.assignment import assign
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.errors import Cancelled
 from sparkdrain.standby.leadership import Contender
-from sparkdrain.standby.standby import DriverEnd, Followed, Standby
+from sparkdrain.standby.standby import DriverEnd, Standby
 from sparkdrain.types import CancelToken
 
 if TYPE_CHECKING:
@@ -60,14 +61,6 @@ class Counted:
         return ask
 
 
-class Quiet(Followed):
-    def told(self, text: str) -> None:
-        pass
-
-    def warned(self, text: str) -> None:
-        print(text, file=sys.stderr)
-
-
 class Ready(Contender):
     number = 0
 
@@ -88,7 +81,8 @@ class Home(NamedTuple):
 def driver(address: StoreAddress, owner: str, lease: float) -> tuple[Standby, Counted]:
     """One that stands by for a job that only this program knows."""
     store = Counted(STORES.open(address))
-    standby: Any = Standby(store, "benchmark", owner, lease, 3, Quiet())  # type: ignore[arg-type]
+    warn = partial(print, file=sys.stderr)
+    standby: Any = Standby(store, "benchmark", owner, lease, 3, lambda text: None, warn)  # type: ignore[arg-type]
     return standby, store
 
 

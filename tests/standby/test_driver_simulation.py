@@ -31,7 +31,7 @@ from sparkdrain.rounds.driver.newcomers import Newcomers
 from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.standby.drivers import TERMS
 from sparkdrain.standby.leadership import Contender, SteppedDown
-from sparkdrain.standby.standby import DriverEnd, Followed, Standby
+from sparkdrain.standby.standby import DriverEnd, Standby
 from sparkdrain.standby.term import Term
 from sparkdrain.types import CancelToken
 from tests.support.law import law
@@ -134,14 +134,6 @@ class Pauses(CancelToken):
     def wait(self, seconds=None) -> bool:
         self._machine.sleep(seconds)
         return self.is_cancelled()
-
-
-class Silent(Followed):
-    def told(self, text: str) -> None:
-        pass
-
-    def warned(self, text: str) -> None:
-        pass
 
 
 class Ready(Contender):
@@ -262,7 +254,8 @@ class Simulation:
             machine.name,
             LEASE,
             10_000,
-            Silent(),
+            lambda text: None,
+            lambda text: None,
             clock=machine.clock,
             now=lambda: int(1e6 * machine.clock()),
         )

@@ -119,7 +119,8 @@ class Drivers:
             owner,
             SECONDS,
             recoveries,
-            told,
+            told.told,
+            told.warned,
             clock=lambda: machine.clock,
             now=lambda: int(1e6 * machine.clock),
         )

@@ -19,10 +19,8 @@ from sparkdrain.coordination.backends.file import FileStore
 from sparkdrain.standby.standby import Standby
 from sparkdrain.types import CancelToken
 
-class Printed:
-    def told(self, text):
-        print(text, flush=True)
-    warned = told
+def show(text):
+    print(text, flush=True)
 
 class Ready:
     number = 0
@@ -34,7 +32,7 @@ class Ready:
         pass
 
 folder, owner, lease = sys.argv[1:]
-standby = Standby(FileStore(Path(folder)), "job", owner, float(lease), 3, Printed())
+standby = Standby(FileStore(Path(folder)), "job", owner, float(lease), 3, show, show)
 standby.wait(Ready(), CancelToken())
 for line in sys.stdin:
     standby.took(int(line))

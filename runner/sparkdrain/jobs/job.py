@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from apache_beam.portability.api import beam_job_api_pb2
@@ -120,7 +121,10 @@ class Job(ServedJob, Observer, Drained):
 
     def _stand_by(self) -> Standby | None:
         settings = self.submission.settings
-        return standby_for(self.submission.name, settings, self) if settings.standby else None
+        if not settings.standby:
+            return None
+        warn = partial(self.message, _M.JOB_MESSAGE_WARNING)
+        return standby_for(self.submission.name, settings, self._show, warn)
 
     @override
     def cancel(self) -> None:
@@ -263,12 +267,7 @@ class Job(ServedJob, Observer, Drained):
         if progress.phase is not known:
             self._drain.tell_phase(progress.phase)
         if (told := drain_progress.told(before, progress)) is not None:
-            text = redact(told)
-            self.story.messages.message(_M.JOB_MESSAGE_BASIC, text)
-            if self.submission.settings.progress != "off":
-                # Beside the lines that tell of rounds.
-                sys.stderr.write(f"{text}\n")
-                sys.stderr.flush()
+            self._show(redact(told))
 
     @override
     def moved(self, text: str) -> None:
@@ -305,6 +304,14 @@ class Job(ServedJob, Observer, Drained):
             if not self._cancel.is_cancelled():
                 self._given_up = text
         self._cancel.cancel()
+
+    def _show(self, text: str) -> None:
+        """Tell clients, and who looks at the terminal."""
+        self.message(_M.JOB_MESSAGE_BASIC, text)
+        if self.submission.settings.progress != "off":
+            # Beside the lines that tell of rounds.
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
 
     def _tell_cancelled(self, error: BaseException) -> None:
         # Tasks that are torn down fail in many ways; after a cancel they are of little interest.

@@ -7,7 +7,7 @@ import dataclasses
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
@@ -55,16 +55,6 @@ class DriverEnd:
     is_last: bool = False
 
 
-class Followed(Protocol):
-    """A listener that hears what becomes of a driver."""
-
-    def told(self, text: str) -> None:
-        """Take a message for information."""
-
-    def warned(self, text: str) -> None:
-        """Take a message that the user should look at."""
-
-
 class Standby(Leadership):
     """See ``Leadership``. The leader has a lease in a metadata store.
 
@@ -77,7 +67,8 @@ class Standby(Leadership):
         owner: names this driver, also for people; no other driver may have the same name.
         seconds: how long the others wait after they have heard of the leader last.
         recoveries: how often others try again after a leader has failed, without a new checkpoint.
-        follower: hears of each change.
+        tell: takes what becomes of this driver, for people.
+        warn: takes what the user should look at.
         clock: seconds that pass.
         now: microseconds since 1970.
     """
@@ -89,7 +80,8 @@ class Standby(Leadership):
         owner: str,
         seconds: float,
         recoveries: int,
-        follower: Followed,
+        tell: Callable[[str], object],
+        warn: Callable[[str], object],
         clock: Callable[[], float] = seconds_that_pass,
         now: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
@@ -98,7 +90,8 @@ class Standby(Leadership):
         self._owner = owner
         self._seconds = seconds
         self._recoveries = recoveries
-        self._follower = follower
+        self._tell = tell
+        self._warn = warn
         self._clock = clock
         self._now = now
         self._since = now()
@@ -211,7 +204,7 @@ class Standby(Leadership):
             with self._lock:
                 self._term = term
                 if not self._write():
-                    self._follower.warned(
+                    self._warn(
                         "The metadata store could not be told that this driver ended as "
                         f"{end.state}: another driver takes the job up."
                     )
@@ -339,7 +332,7 @@ class Standby(Leadership):
         self._pulse = Pulse(f"standby-{self._name}", self._renew)
         self._pulse.start()
         is_loss = before is not None and before.state in ("LEADING", "FAILED")
-        (self._follower.warned if is_loss else self._follower.told)(self._why_it_leads(before))
+        (self._warn if is_loss else self._tell)(self._why_it_leads(before))
         if before is not None and not before.is_end and before.epoch > self._seen_epoch:
             self._check_shared(before)
         return True
@@ -361,7 +354,7 @@ class Standby(Leadership):
         other = self._election.other
         if other and other != self._told_leader:
             self._told_leader = other
-            self._follower.told(
+            self._tell(
                 f"{self._owner} waits: {other} leads the job. It is taken over "
                 f"{self._seconds:g} s after {other} was heard of last."
             )
@@ -424,7 +417,7 @@ class Standby(Leadership):
                 return
             self._deposed, life = why, self._life
         self._counts["stepped_down"] += 1
-        self._follower.warned(f"{why} This driver stops working on the job, and waits.")
+        self._warn(f"{why} This driver stops working on the job, and waits.")
         life.cancel()
 
     def _heard(self, problem: str) -> bool:
@@ -438,11 +431,11 @@ class Standby(Leadership):
                 if self.leads
                 else "This driver waits until the store can be used."
             )
-            self._follower.warned(f"Who leads the job cannot be looked up. {does} {problem}")
+            self._warn(f"Who leads the job cannot be looked up. {does} {problem}")
         elif not problem and self._outage is not None:
             away = self._clock() - self._outage
             self._outage = None
-            self._follower.told(f"The metadata store can be used again, after {away:.1f} s.")
+            self._tell(f"The metadata store can be used again, after {away:.1f} s.")
         return not problem
 
     def _beat(self) -> None:
