@@ -303,7 +303,7 @@ class Simulation:
 
     def leads(self, machine: Machine) -> bool:
         standby = self.standbys.get(machine)
-        return standby is not None and standby._election.token() is not None
+        return standby is not None and standby._lease.token() is not None
 
     def mishap(self, machine: Machine) -> None:
         """A process dies, leaders more often than others."""

@@ -16,10 +16,12 @@ _LOOKS: Final = 6
 
 
 class Election:
-    """One candidate in an election. One thread calls its methods; any thread may ask for ``token``.
+    """One candidate in an election. One thread calls its methods.
 
-    A dead leader is followed within the time of the lease and two looks. A leader that resigns is
-    followed at the next look. A store that is down costs the leader nothing before its lease ends.
+    It leads while it has the lease. All that it writes as the leader has to carry the lease's
+    token. A dead leader is followed within the time of the lease and two looks. A leader that
+    resigns is followed at the next look. A store that is down costs the leader nothing before its
+    lease ends.
 
     Args:
         lease: which the leader has.
@@ -31,35 +33,9 @@ class Election:
         self._problem = ""
 
     @property
-    def other(self) -> str:
-        """The leader that this candidate has seen last; empty if it leads itself, or none leads."""
-        return self._lease.other
-
-    @property
-    def unheard(self) -> float:
-        """Seconds since another leader was seen to renew its lease last; 0 if none was seen."""
-        return self._lease.unheard
-
-    @property
     def problem(self) -> str:
         """Why the last step could not use the store; empty if it could."""
         return self._problem
-
-    def token(self) -> int | None:
-        """The fencing token of this candidate while it leads; None while it does not.
-
-        It leads no more when its lease is over, whether or not the store could be asked. All that
-        it writes as the leader has to carry the token.
-        """
-        return self._lease.token()
-
-    def is_led(self) -> bool:
-        """Look once, and try nothing: whether another candidate leads. One request.
-
-        Raises:
-            MetadataError: the store cannot be used.
-        """
-        return self._lease.is_others()
 
     def step(self) -> float:
         """Renew the lease, or try to get it.

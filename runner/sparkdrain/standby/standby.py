@@ -95,7 +95,8 @@ class Standby(Leadership):
         self._clock = clock
         self._now = now
         self._since = now()
-        self._election = Election(StoredLease(store, name, owner, seconds, clock))
+        self._lease = StoredLease(store, name, owner, seconds, clock)
+        self._election = Election(self._lease)
         self._record = FencedRecord(store, TERMS, name)
         self._lock = threading.Lock()
         # How the job ended before this driver was there: not what it is to end as.
@@ -170,7 +171,7 @@ class Standby(Leadership):
 
     @override
     def check(self) -> None:
-        if not self._deposed and self._election.token() is None:
+        if not self._deposed and self._lease.token() is None:
             self._depose("The lease of the leader was over before the job was taken up.")
         if self._deposed:
             raise SteppedDown(self._deposed)
@@ -254,7 +255,7 @@ class Standby(Leadership):
         if self._outage is not None or self._is_beat_due():
             return False
         try:
-            return self._election.is_led()
+            return self._lease.is_others()
         except MetadataError as error:
             self._heard(str(error))
             return False
@@ -277,8 +278,8 @@ class Standby(Leadership):
 
     def _expect(self, contender: Contender, grace: float) -> None:
         """Tell whether the leader is silent, and not only because the store was away."""
-        silence = min(self._election.unheard, self._clock() + self._seconds - grace)
-        is_silent = bool(self._election.other) and silence > self._seconds * _SILENT
+        silence = min(self._lease.unheard, self._clock() + self._seconds - grace)
+        is_silent = bool(self._lease.other) and silence > self._seconds * _SILENT
         contender.expect(is_next=self._outage is None and is_silent)
 
     def _check_end(self, value: bytes) -> None:
@@ -309,7 +310,7 @@ class Standby(Leadership):
 
     def _begins(self) -> bool:
         """Whether this driver leads now, and has told so."""
-        token = self._election.token()
+        token = self._lease.token()
         if token is None:
             return False
         try:
@@ -345,13 +346,13 @@ class Standby(Leadership):
             return f"{text}: {before.owner} has failed. {before.cause}"
         if before.state == "STOPPED":
             return f"{text}: {before.owner} was stopped."
-        unheard = self._election.unheard
+        unheard = self._lease.unheard
         if before.owner == self._owner or not unheard:
             return f"{text}. The last leader was {before.owner}."
         return f"{text}: {before.owner} was not heard of for {unheard:.1f} s."
 
     def _tell_leader(self) -> None:
-        other = self._election.other
+        other = self._lease.other
         if other and other != self._told_leader:
             self._told_leader = other
             self._tell(
@@ -366,7 +367,7 @@ class Standby(Leadership):
         pause = self._election.step()
         if not self._heard(self._election.problem):
             return pause
-        token = self._election.token()
+        token = self._lease.token()
         try:
             if token is None:
                 self._check_other()
@@ -380,7 +381,7 @@ class Standby(Leadership):
         return pause
 
     def _check_other(self) -> None:
-        if other := self._election.other:
+        if other := self._lease.other:
             self._depose(
                 f"{other} leads the job: this driver was not heard of for {self._seconds:g} s, "
                 "because it was stopped or could not reach the metadata store."
