@@ -33,10 +33,11 @@ class Backend(Protocol):
         """Who can open the store there."""
 
     def exists(self, place: str) -> bool:
-        """Whether a store is there. Answer True if only ``open`` can tell."""
+        """Whether a store is there; True by default, for kinds in which only ``open`` can tell."""
+        return True
 
     def prepare(self, place: str, *, group: bool) -> Sequence[str]:
-        """Make what a job's store needs before it is opened.
+        """Make what a job's store needs before it is opened; by default it needs nothing.
 
         Args:
             place: what follows the kind in the store's address.
@@ -45,6 +46,7 @@ class Backend(Protocol):
         Returns:
             What is wrong with the place, for people; a text each.
         """
+        return ()
 
     def open(self, place: str) -> MetadataStore:
         """A handle on the store there; close it.

@@ -89,14 +89,6 @@ class Backend(backend.Backend):
         return StoreReach.NETWORK
 
     @override
-    def exists(self, place: str) -> bool:
-        return True
-
-    @override
-    def prepare(self, place: str, *, group: bool) -> list[str]:
-        return []
-
-    @override
     def open(self, place: str) -> MetadataStore:
         store = LargeValues(AzureStore(place, os.environ), _LIMIT)
         return TimedStore(store, f"azure:{place}", _ANSWER_SECONDS)

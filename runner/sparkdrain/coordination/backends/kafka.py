@@ -101,10 +101,6 @@ class Backend(backend.Backend):
         return StoreReach.NETWORK
 
     @override
-    def exists(self, place: str) -> bool:
-        return True
-
-    @override
     def prepare(self, place: str, *, group: bool) -> list[str]:
         found = []
         if client_settings(os.environ).get("security_protocol", _PLAINTEXT) == _PLAINTEXT:

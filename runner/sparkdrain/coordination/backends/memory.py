@@ -50,14 +50,6 @@ class Backend(backend.Backend):
         return StoreReach.PROCESS
 
     @override
-    def exists(self, place: str) -> bool:
-        return True
-
-    @override
-    def prepare(self, place: str, *, group: bool) -> list[str]:
-        return []
-
-    @override
     def open(self, place: str) -> MemoryMetadataStore:
         with self._lock:
             return MemoryMetadataStore(self._records.setdefault(place, SharedSpaces()))

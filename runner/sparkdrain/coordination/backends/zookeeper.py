@@ -82,10 +82,6 @@ class Backend(backend.Backend):
         return StoreReach.NETWORK
 
     @override
-    def exists(self, place: str) -> bool:
-        return True
-
-    @override
     def prepare(self, place: str, *, group: bool) -> list[str]:
         if _user(os.environ):
             return []
