@@ -40,22 +40,6 @@ def test_what_was_written_is_read_the_oldest_first(store):
     assert read(store, refuse) == [OTHER, OLD, NEW]
 
 
-def test_a_notification_is_flushed_before_the_request_returns():
-    """A store may keep what it was given in memory until it is flushed."""
-    steps = []
-
-    class Steps(MemoryMetadataStore):
-        def put(self, *args):
-            steps.append("put")
-            return super().put(*args)
-
-        def flush(self):
-            steps.append("flush")
-
-    write(Steps(), OLD)
-    assert steps == ["put", "flush"]
-
-
 def test_of_several_for_one_run_the_oldest_counts_and_those_of_others_do_not():
     assert first_for("mine", [NEW, OTHER, OLD]) == OLD
     assert first_for("nobody", [NEW, OTHER, OLD]) is None

@@ -681,7 +681,7 @@ class Breakable:
 
         def opened(address):
             store = original(address)
-            for method in ("put", "get", "all", "remove", "flush"):
+            for method in ("put", "get", "all", "remove"):
                 monkeypatch.setattr(store, method, self.guarded(getattr(store, method)))
             return store
 

@@ -159,10 +159,6 @@ class AgainstADict(RuleBasedStateMachine):
         assert set(self.handles[which].all(space, prefix=prefix)) == there
 
     @rule(which=WHICH)
-    def flush(self, which) -> None:
-        self.handles[which].flush()
-
-    @rule(which=WHICH)
     def reopen_one(self, which) -> None:
         self.handles[which].close()
         self.handles[which] = self.backend.open()
@@ -347,7 +343,6 @@ def test_a_closed_handle_says_so_and_leaves_others_alone(backend):
         lambda: first.get("a", "k"),
         lambda: first.all("a"),
         lambda: first.remove("a", "k"),
-        first.flush,
     ):
         with pytest.raises(ValueError, match="closed"):
             act()

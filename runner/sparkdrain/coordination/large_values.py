@@ -108,10 +108,6 @@ class LargeValues(MetadataStore):
         return records
 
     @override
-    def flush(self) -> None:
-        self._store.flush()
-
-    @override
     def close(self) -> None:
         self._store.close()
 

@@ -58,9 +58,9 @@ class MetadataStore(Protocol):
     """Records by namespace and key; every handle on the same store sees the same records.
 
     Each call takes effect at once and as a whole, or raises. A call that raises ``StoreDown`` may
-    have taken effect, or may take effect later. A record that was put is there after the process
-    that put it has crashed; after ``flush`` also if the machine has. A value may be of any size.
-    Thread-safe. ``tests/coordination`` holds every backend to this.
+    have taken effect, or may take effect later. When ``put`` or ``remove`` returns, what it did
+    survives a crash of the process and of the machine, unless the store is in a process's memory.
+    A value may be of any size. Thread-safe. ``tests/coordination`` holds every backend to this.
 
     All methods raise ``StoreDown`` if the store cannot be used now, and ``ValueError`` if it is
     closed, or if the namespace or the key is none that a store takes: see ``checked``.
@@ -119,9 +119,6 @@ class MetadataStore(Protocol):
         Raises:
             CorruptRecord: a record cannot be read, and there is no ``on_corrupt``.
         """
-
-    def flush(self) -> None:
-        """Return when everything that was written survives a crash of the machine."""
 
     def close(self) -> None:
         """Let go of this handle; others are not affected. A second call does nothing."""

@@ -57,10 +57,6 @@ class TimedStore(MetadataStore):
     ) -> dict[str, Versioned]:
         return self._in_time(lambda: self._store.all(namespace, on_corrupt, without, prefix))
 
-    @override
-    def flush(self) -> None:
-        self._in_time(self._store.flush)
-
     def close(self) -> None:
         """See ``MetadataStore``; a store that hangs is left to the end of the process."""
         try:

@@ -35,7 +35,6 @@ def write(store: MetadataStore, notification: DrainNotification) -> None:
         StoreDown: it may or may not have been written.
     """
     store.put(NAMESPACE, str(notification.id), notification.encode())
-    store.flush()
 
 
 def read(
@@ -82,7 +81,6 @@ def first_heard(store: MetadataStore, notification: DrainNotification, now: int)
     if known is not None and known.value.isdigit():
         return min(int(known.value), now)
     store.put(HEARD, key, str(now).encode())
-    store.flush()
     return now
 
 
@@ -96,7 +94,6 @@ def clean_up(store: MetadataStore, run_id: str) -> int:
     for notification in own:
         store.remove(NAMESPACE, str(notification.id))
         store.remove(HEARD, str(notification.id))
-    store.flush()
     return len(own)
 
 
@@ -118,8 +115,6 @@ def expire(store: MetadataStore, run_id: str, now: int) -> list[DrainNotificatio
     for notification in gone:
         store.remove(NAMESPACE, str(notification.id))
         store.remove(HEARD, str(notification.id))
-    if gone:
-        store.flush()
     return gone
 
 
@@ -134,7 +129,6 @@ def clean_up_all(store: MetadataStore) -> int:
         store.remove(NAMESPACE, key)
     for key in store.all(HEARD, _ignore):
         store.remove(HEARD, key)
-    store.flush()
     return len(keys)
 
 

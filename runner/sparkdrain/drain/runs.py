@@ -203,7 +203,6 @@ def begin(store: MetadataStore, run: Run) -> None:
         if store.put(NAMESPACE, run.run_id, told.encode(), version_of(found)) is not None:
             break
     _forget_old(store)
-    store.flush()
 
 
 def tell(store: MetadataStore, run: Run, state: RunState, phase: DrainPhase | None = None) -> None:
@@ -236,8 +235,7 @@ def _change(store: MetadataStore, run: Run, after: Callable[[Run], Run]) -> None
         if before is None or not _is_told_by(before, run):
             return
         if store.put(NAMESPACE, run.run_id, after(before).encode(), version_of(found)) is not None:
-            break
-    store.flush()
+            return
 
 
 def belongs_to(store: MetadataStore, run: Run) -> bool:

@@ -38,7 +38,6 @@ class JobStore:
     def write_head(self, head: StoredJob) -> None:
         """Write what the head tells; its parts are there."""
         self.store.put(_HEADS, head.job_id, head.SerializeToString())
-        self.store.flush()
 
     def write_submission(
         self, head: StoredJob, request: api.PrepareJobRequest, info: api.JobInfo
@@ -100,7 +99,6 @@ class JobStore:
         }
         for what, number in parts.items():
             self._remove(head.job_id, what, number)
-        self.store.flush()
 
     def _remove_messages(self, head: StoredJob, told: StoredMessages) -> None:
         self._remove(head.job_id, f"messages-{told.number}", told.parts)

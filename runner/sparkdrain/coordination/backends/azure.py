@@ -200,10 +200,6 @@ class AzureStore(MetadataStore):
         return records
 
     @override
-    def flush(self) -> None:
-        self._check("any")
-
-    @override
     def close(self) -> None:
         if not self._closed:
             self._closed = True

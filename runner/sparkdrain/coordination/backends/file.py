@@ -143,10 +143,6 @@ class FileStore(MetadataStore):
         return records
 
     @override
-    def flush(self) -> None:
-        self._check("any")
-
-    @override
     def close(self) -> None:
         self._closed = True
 

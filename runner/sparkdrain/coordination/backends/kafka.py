@@ -252,10 +252,6 @@ class KafkaStore(MetadataStore):
             }
 
     @override
-    def flush(self) -> None:
-        self._check("any")
-
-    @override
     def close(self) -> None:
         if not self._closed:
             self._closed = True

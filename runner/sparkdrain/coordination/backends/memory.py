@@ -56,7 +56,7 @@ class Backend(backend.Backend):
 
 
 class MemoryMetadataStore(MetadataStore):
-    """See ``MetadataStore``. Nothing survives the process, whatever ``flush`` is asked for."""
+    """See ``MetadataStore``. Nothing survives the process."""
 
     def __init__(self, records: SharedSpaces | None = None) -> None:
         """Open a handle on ``records``, or on a new store."""
@@ -103,10 +103,6 @@ class MemoryMetadataStore(MetadataStore):
                 for key, found in records.items()
                 if key.startswith(prefix) and key not in without
             }
-
-    @override
-    def flush(self) -> None:
-        self._check("any")
 
     @override
     def close(self) -> None:

@@ -199,11 +199,6 @@ class RocksMetadataStore(MetadataStore):
         return records
 
     @override
-    def flush(self) -> None:
-        with self._telling(self._row("any", None)):
-            self._database.db.flush_wal(True)
-
-    @override
     def close(self) -> None:
         if not self._closed:
             self._closed = True

@@ -225,10 +225,6 @@ class ZooKeeperStore(MetadataStore):
             return records
 
     @override
-    def flush(self) -> None:
-        self._path("any")
-
-    @override
     def close(self) -> None:
         if not self._closed:
             self._closed = True
