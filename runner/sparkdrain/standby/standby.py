@@ -27,7 +27,6 @@ from sparkdrain.types import CancelToken
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sparkdrain.coordination.fenced import FencedValue
     from sparkdrain.coordination.metadata import MetadataStore
     from sparkdrain.errors import SparkDrainError
     from sparkdrain.standby.leadership import Contender
@@ -104,7 +103,6 @@ class Standby(Leadership):
         self._contender: Contender | None = None
         self._pulse: Pulse | None = None
         self._term: Term | None = None
-        self._found: FencedValue | None = None
         self._token = 0
         self._life = CancelToken()
         self._deposed = ""
@@ -242,7 +240,7 @@ class Standby(Leadership):
         if self._pulse is not None:
             self._pulse.close()
         with self._lock:
-            self._pulse = self._found = None
+            self._pulse = None
             self._token = 0
             self._deposed = self._told_leader = ""
 
@@ -319,7 +317,7 @@ class Standby(Leadership):
             before = Term.decode(found.value)
             term = following(before, self._owner, self._now())
             with self._lock:
-                self._found = self._record.write(found, token, term.encode())
+                self._record.write(found, token, term.encode())
                 self._term, self._token = term, token
         except Fenced:
             return False
@@ -395,7 +393,7 @@ class Standby(Leadership):
                 message = "Another driver has led the job since this one was heard of last."
                 raise Fenced(message)
             assert self._term is not None
-            self._found = self._record.write(found, token, self._term.encode())
+            self._record.write(found, token, self._term.encode())
             self._token = token
 
     def _write(self, *, epoch: int | None = None) -> bool:
@@ -405,7 +403,7 @@ class Standby(Leadership):
             self._term = dataclasses.replace(self._term, epoch=epoch)
         try:
             found = self._record.claim(self._token)
-            self._found = self._record.write(found, self._token, self._term.encode())
+            self._record.write(found, self._token, self._term.encode())
         except Fenced:
             return True
         except (MetadataError, ValueError):
