@@ -19,7 +19,7 @@ class Option:
 
     Attributes:
         name: without dashes; also the field of ``JobSettings``.
-        kind: what the text is read as; ``pairs`` and ``counts`` may be given several times, and
+        kind: what the text is read as; ``pairs`` and ``steps`` may be given several times, and
             ``flag`` has no value, or one of ``words``.
         default: as the user would write it; ``""`` means nothing.
         unit: what a number counts, or the allowed words.
@@ -75,20 +75,6 @@ def _word(name: str, words: tuple[str, ...], summary: str, why: str, *, needs: s
     """One of a few words, the first of them by default."""
     unit = f"{', '.join(words[:-1])} or {words[-1]}"
     return Option(name, "str", words[0], unit, summary, why, words=words, needs=needs)
-
-
-def _other(
-    kind: OptionKind,
-    name: str,
-    default: str,
-    unit: str,
-    summary: str,
-    why: str,
-    *,
-    needs: str = "",
-    words: tuple[str, ...] = (),
-) -> Option:
-    return Option(name, kind, default, unit, summary, why, needs=needs, words=words)
 
 
 def _group(heading: str, *options: Option, jobs: Jobs | None = None) -> tuple[Option, ...]:
@@ -157,9 +143,9 @@ OPTIONS: tuple[Option, ...] = (
             "Run chains of simple transforms as one generated function",
             "Turn it off to find out whether a surprising result comes from there.",
         ),
-        _other(
-            "steps",
+        Option(
             "async_steps",
+            "steps",
             "",
             "step=number or step=number,carry_over, repeatable",
             "Steps that wait, by their full names, and how many elements of each may be in flight "
@@ -216,9 +202,9 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_group(
         "checkpoints",
-        _other(
-            "str",
+        Option(
             "checkpoint_dir",
+            "str",
             "",
             "a path of any of Beam's file systems",
             "Where the state of a streaming job is made durable, in a folder of the job's name",
@@ -241,9 +227,9 @@ OPTIONS: tuple[Option, ...] = (
             minimum=1,
             needs="checkpoint_dir",
         ),
-        _other(
-            "flag",
+        Option(
             "resume",
+            "flag",
             "",
             "no value, or required",
             "Go on from the newest checkpoint of the job, or begin if it never had one",
@@ -262,9 +248,9 @@ OPTIONS: tuple[Option, ...] = (
             "the group can then run code as each other.",
             needs="checkpoint_dir",
         ),
-        _other(
-            "str",
+        Option(
             "state_dir",
+            "str",
             "",
             "an absolute path on each host; $NAME is taken from the executor's environment",
             "A folder of each host in which published state stays when executors and jobs end",
@@ -273,9 +259,9 @@ OPTIONS: tuple[Option, ...] = (
             "files are shared and cost no room.",
             needs="checkpoint_dir",
         ),
-        _other(
-            "str",
+        Option(
             "location",
+            "str",
             "",
             "a text; $NAME is taken from the executor's environment. Or module:function",
             "Where an executor is, if not on the machine that Spark names: executors of one "
@@ -306,9 +292,9 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_group(
         "standby",
-        _other(
-            "flag",
+        Option(
             "standby",
+            "flag",
             "",
             "no value",
             "Let one of several drivers of the job lead while the others wait, with their sessions "
@@ -330,17 +316,17 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_group(
         "drain",
-        _other(
-            "str",
+        Option(
             "run_id",
+            "str",
             "",
             "a text; a new one for each run if not given",
             "Names this run of the job, so that it can be drained before it has started",
             "Give one if something outside of this program must know the run beforehand.",
         ),
-        _other(
-            "str",
+        Option(
             "metadata_store",
+            "str",
             "auto",
             "auto, or a kind and a place, such as file:/path (docs/drain.md has all kinds); "
             "auto = file: in --checkpoint_dir if that is a path of this machine, else memory:",
@@ -407,9 +393,9 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_group(
         "spark",
-        _other(
-            "pairs",
+        Option(
             "spark_conf",
+            "pairs",
             "",
             "key=value, repeatable",
             "A Spark property for the session that the runner starts",
@@ -418,35 +404,35 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_group(
         "job service",
-        _other(
-            "str",
+        Option(
             "job_tls_ca",
+            "str",
             "",
             "PEM file",
             "The authority that has signed the certificate of the Job service at --job_endpoint",
             "Give it if the service has TLS.",
         ),
-        _other(
-            "str",
+        Option(
             "job_tls_cert",
+            "str",
             "",
             "PEM file",
             "The client's own certificate for that service",
             "For a service that asks for one.",
             needs="job_tls_ca",
         ),
-        _other(
-            "str",
+        Option(
             "job_tls_key",
+            "str",
             "",
             "PEM file",
             "The private key of that certificate",
             "Give both, or neither.",
             needs="job_tls_cert",
         ),
-        _other(
-            "str",
+        Option(
             "job_token_file",
+            "str",
             "",
             "file",
             "A file whose first line is the token that the Job service asks for",
