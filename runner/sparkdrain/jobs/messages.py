@@ -29,7 +29,7 @@ _ELSEWHERE: Final = "ended-elsewhere"
 
 
 class Messages:
-    """The message stream of one job; satisfies the engine's ``Observer``. Thread-safe."""
+    """The message stream of one job. Thread-safe."""
 
     def __init__(
         self,
