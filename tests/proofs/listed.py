@@ -123,7 +123,7 @@ PROOFS: Final = (
         "sdks",
         "Programs of other SDKs submit to a Job service at an address, and run on Spark without "
         "containers: Java, from the jars that it stages; Go, from its worker binary; TypeScript, "
-        "in the program itself. Two slots share a JVM, which may be killed. "
+        "in the program itself. Two slots share a JVM, or a process of Go's, which may be killed. "
         "Streams of Java's, of Go's, and of Python's in processes of its "
         "own are exact, though a process and the driver are killed, when they were resumed and "
         "drained. Python programs "
@@ -140,6 +140,7 @@ PROOFS: Final = (
             "integration/test_newer_java.py",
             "integration/test_warm_java.py",
             "integration/test_shared_java.py",
+            "integration/test_shared_go.py",
             "integration/test_java_transforms.py",
             "integration/test_kafka_from_java.py",
             "integration/test_go.py",
