@@ -66,7 +66,7 @@ class Slot:
         for number in range(bundles):
             flatten = beam_runner_api_pb2.FunctionSpec(urn=urns.FLATTEN)
             stage = StageAside(
-                self.worker, {BYTES: coder}, endpoint, END, END, flatten, embeds=False
+                self.worker, {BYTES: coder}, endpoint, END, END, flatten, capabilities=()
             )
             described = self.worker.descriptor(stage._id)
             for name in ("in", "out"):  # Go has no windows beside elements

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from apache_beam.portability.api import beam_runner_api_pb2
 from java_program import class_path
 
-from sparkdrain.fnapi.aside import End, StageAside
+from sparkdrain.fnapi.aside import EMBEDDING, End, StageAside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.graph.beam import common_urns
 from sparkdrain.graph.environments import STAGED_JAVA
@@ -45,7 +45,14 @@ class Slot:
         coder.spec.urn = common_urns.coders.BYTES.urn
         endpoint = self.harnesses.endpoint_of(self.worker)
         for number in range(bundles):
-            stage = StageAside(self.worker, {BYTES: coder}, endpoint, END, END, embeds=number > 1)
+            stage = StageAside(
+                self.worker,
+                {BYTES: coder},
+                endpoint,
+                END,
+                END,
+                capabilities=[EMBEDDING] * (number > 1),
+            )
             element = bytes([1, number])
             assert list(stage.run([element])) == [element]
 

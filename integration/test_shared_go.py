@@ -14,10 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import go_slot
+import grpc
 import pytest
 from go_slot import Slot
 from test_go import built, ran
 
+from sparkdrain.fnapi import services
 from sparkdrain.fnapi.errors import HarnessLost
 from tests.support.server_process import server_process
 from tests.support.waiting import wait_until
@@ -124,6 +126,17 @@ def test_a_slot_that_loses_its_harness_has_the_next_one_in_the_same_process(slot
         first.run()
         second.run()
     assert workers() == [pid]
+
+
+def test_a_lost_connection_for_elements_is_an_error_of_the_bundle(slot, monkeypatch):
+    """Java's harness alone would say nothing."""
+
+    def lose(_services, _elements, context):
+        context.abort(grpc.StatusCode.UNAVAILABLE, "lost")
+
+    monkeypatch.setattr(services.SdkServices, "Data", lose)
+    with pytest.raises(RuntimeError, match="process bundle failed"):
+        slot().run()
 
 
 @pytest.mark.spark

@@ -89,7 +89,8 @@ class _Line:
     def process(self, _, request):
         self.sent.append(("request", len(request.elements.data), request.elements.ByteSize() > 0))
 
-    def send(self, elements):
+    def send(self, elements, name):
+        assert not name
         self.sent.append(("stream", len(elements.data), elements.data[-1].is_last))
 
 

@@ -114,6 +114,17 @@ def test_a_process_runs_all_levels_and_tears_its_dofns_down(run, tmp_path):
     assert _is_gone(pid)
 
 
+def test_a_lost_connection_for_elements_is_an_error_of_the_bundle(run, monkeypatch):
+    """Python's harness says so, and does not wait for elements that never come."""
+
+    def lose(_services, _elements, context):
+        context.abort(grpc.StatusCode.UNAVAILABLE, "there is none")
+
+    monkeypatch.setattr(SdkServices, "Data", lose)
+    with pytest.raises(RuntimeError, match="Channel closed prematurely"):
+        run(lambda pipeline: pipeline | beam.Create([1]) | beam.Map(str))
+
+
 def test_what_user_code_logs_is_told_with_the_name_of_its_step(run):
     def log(number: int) -> None:
         logging.getLogger("mine").info("number %s", number)

@@ -72,7 +72,7 @@ def test_a_harness_counts_values_of_any_coder(harnesses, coder, values):
     data = [
         b"".join(map(coder.get_impl().encode_nested, some)) for some in (values, [], values[1:])
     ]
-    assert ValueCounts(worker, known, id_, embeds=False).count(data) == [
+    assert ValueCounts(worker, known, id_, capabilities=()).count(data) == [
         len(values),
         0,
         len(values) - 1,

@@ -133,7 +133,8 @@ def run_scripted(build, answer, capabilities=(EMBEDDING,), **script) -> Scripted
     try:
         scripted.reports = run_in_memory(pipeline, 1, environment=environment, outside=outside)
     finally:
-        scripted.streamed = not scripted.worker._elements.empty()
+        streams = list(scripted.worker._streams.values())
+        scripted.streamed = not all(stream.elements.empty() for stream in streams)
         scripted.worker.close()
     return scripted
 

@@ -21,12 +21,20 @@ from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from sparkdrain.fnapi.worker import SdkWorker
 
 _IN: Final = "in"
 _OUT: Final = "out"
+EMBEDDING: Final[str] = common_urns.protocols.CONTROL_REQUEST_ELEMENTS_EMBEDDING.urn
+"""An SDK takes elements within a request."""
+NAMED_STREAMS: Final = "beam:protocol:named_data_streams:v1"
+"""An SDK has several streams of elements, each with a name."""
+_STREAM: Final = "aside"
+# Beam's classes here may be older than the SDK.
+_REQUEST: Final = beam_fn_api_pb2.ProcessBundleRequest.DESCRIPTOR
+_CAN_NAME: Final = "data_stream_id" in _REQUEST.fields_by_name
 # Time, window and pane of an element that is written as its value and nothing else. Java reads a
 # length before the value, which is empty.
 _CONTEXT: Final = (
@@ -58,8 +66,9 @@ class StageAside:
         begin: where elements come in.
         end: where they come out.
         spec: what the transform does; None: elements come out as they came in.
-        embeds: whether the harness takes elements within a request. Where they come in otherwise,
-            those of another bundle that waits for this one may be in the way.
+        capabilities: what the harness's SDK can do. Elements go within a request if it takes them
+            there (``EMBEDDING``), or by a stream of their own (``NAMED_STREAMS``). Else those of
+            another bundle that waits for this one may be in the way.
     """
 
     def __init__(
@@ -71,7 +80,7 @@ class StageAside:
         end: End,
         spec: beam_runner_api_pb2.FunctionSpec | None = None,
         *,
-        embeds: bool,
+        capabilities: Container[str],
     ) -> None:
         context = PipelineContext(namespace="sparkdrain")
         strategy = context.windowing_strategies.get_id(Windowing(GlobalWindows()))
@@ -110,7 +119,8 @@ class StageAside:
         worker.register(descriptor)
         self._worker = worker
         self._id = descriptor.id
-        self._embeds = embeds
+        self._embeds = EMBEDDING in capabilities
+        self._has_stream = _CAN_NAME and NAMED_STREAMS in capabilities and not self._embeds
 
     def run(self, several: Sequence[bytes]) -> list[bytes]:
         """What comes out of each of several bundles, given what each of them gets.
@@ -119,7 +129,7 @@ class StageAside:
             HarnessLost: the harness is gone.
             HarnessFailed: it could not run the stage.
         """
-        bundles = [_Bundle(self._worker, self._id, data, embeds=self._embeds) for data in several]
+        bundles = [self._bundle(data) for data in several]
         try:
             while not all(bundle.has_ended() for bundle in bundles):
                 self._worker.wait()
@@ -128,14 +138,26 @@ class StageAside:
             for bundle in bundles:
                 bundle.forget()
 
+    def _bundle(self, data: bytes) -> _Bundle:
+        request = beam_fn_api_pb2.ProcessBundleRequest(process_bundle_descriptor_id=self._id)
+        if self._has_stream:
+            request.data_stream_id = _STREAM
+        return _Bundle(self._worker, request, data, embeds=self._embeds)
+
 
 class _Bundle(Listener):
-    def __init__(self, worker: SdkWorker, descriptor: str, data: bytes, *, embeds: bool) -> None:
+    def __init__(
+        self,
+        worker: SdkWorker,
+        request: beam_fn_api_pb2.ProcessBundleRequest,
+        data: bytes,
+        *,
+        embeds: bool,
+    ) -> None:
         self._worker = worker
         self._response: beam_fn_api_pb2.InstructionResponse | None = None
         self._taken: list[bytes] = []
         self._is_over = False
-        request = beam_fn_api_pb2.ProcessBundleRequest(process_bundle_descriptor_id=descriptor)
         self._instruction = worker.expect(self)
         outbound = Outbound(
             worker, self._instruction, request, embedded=sys.maxsize if embeds else 0

@@ -14,6 +14,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from typing_extensions import override
 
 from sparkdrain.fnapi.answers import Answers
+from sparkdrain.fnapi.aside import EMBEDDING
 from sparkdrain.fnapi.descriptor import descriptor_for
 from sparkdrain.fnapi.elements import Metadata, Output
 from sparkdrain.fnapi.errors import UnknownState, failed, garbled
@@ -35,7 +36,7 @@ from sparkdrain.fnapi.user_state import UserState, is_of_user
 from sparkdrain.fnapi.value_counts import ValueCounts
 from sparkdrain.fnapi.worker import Listener
 from sparkdrain.graph import urns
-from sparkdrain.graph.beam import common_urns, proto_utils
+from sparkdrain.graph.beam import proto_utils
 from sparkdrain.graph.environments import can_sample, is_go, is_java, reads_groups_in_state
 from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.restrictions import processed_by
@@ -73,7 +74,6 @@ _TELL_SECONDS: Final = 1.0
 _MOMENT_SECONDS: Final = 0.5
 _ELEMENT_COUNT: Final = "beam:metric:element_count:v1"
 _COUNT: Final = VarIntCoder()
-_EMBEDDING: Final[str] = common_urns.protocols.CONTROL_REQUEST_ELEMENTS_EMBEDDING.urn
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,14 +250,16 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
                 beam_runner_api_pb2.ParDoPayload,
             )
             coder = payload.state_specs[name].multimap_spec.value_coder_id
-            counts = ValueCounts(self._worker, self._descriptor, coder, embeds=self._embeds)
+            counts = ValueCounts(
+                self._worker, self._descriptor, coder, capabilities=self._capabilities
+            )
             self._counts[transform, name] = counts
         return self._counts[transform, name].count(several)
 
     @property
     def _embeds(self) -> bool:
         """Whether the harness takes elements within a request."""
-        return _EMBEDDING in self._capabilities
+        return EMBEDDING in self._capabilities
 
     def _made_by(self, source: TransformId) -> str:
         (pcollection,) = self._descriptor.transforms[source].outputs.values()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from apache_beam.portability.api import beam_provision_api_pb2, beam_runner_api_pb2
 
 from sparkdrain.errors import SparkDrainError
-from sparkdrain.fnapi.aside import End, StageAside
+from sparkdrain.fnapi.aside import EMBEDDING, End, StageAside
 from sparkdrain.fnapi.errors import HarnessFailed
 from sparkdrain.fnapi.java import java_variables
 from sparkdrain.fnapi.services import Admitted, SdkServices
@@ -75,9 +75,14 @@ class JvmRehearsal:
         coder = beam_runner_api_pb2.Coder()
         coder.spec.urn = common_urns.coders.BYTES.urn
         end = End(_BYTES, _BYTES)
-        for embeds in (True, False):
+        for capabilities in ((EMBEDDING,), ()):
             for _ in range(_BUNDLES // 2):
                 stage = StageAside(
-                    self._worker, {_BYTES: coder}, self._endpoint, end, end, embeds=embeds
+                    self._worker,
+                    {_BYTES: coder},
+                    self._endpoint,
+                    end,
+                    end,
+                    capabilities=capabilities,
                 )
                 stage.run([_ELEMENT])

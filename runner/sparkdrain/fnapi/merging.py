@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sparkdrain.fnapi.worker import SdkWorker
 
 _MERGE_WINDOWS: Final[str] = common_urns.primitives.MERGE_WINDOWS.urn
-_EMBEDDING: Final[str] = common_urns.protocols.CONTROL_REQUEST_ELEMENTS_EMBEDDING.urn
 # Keys with the same windows need one request for all of them.
 _SETS_REMEMBERED: Final = 1024
 
@@ -75,7 +74,7 @@ class WindowMergers:
             beam_runner_api_pb2.FunctionSpec(
                 urn=_MERGE_WINDOWS, payload=strategy.window_fn.SerializeToString()
             ),
-            embeds=_EMBEDDING in environment.capabilities,
+            capabilities=environment.capabilities,
         )
 
     def close(self) -> None:

@@ -37,6 +37,8 @@ class Outbound:
         self._instruction = instruction
         self._unsent, self._bytes = beam_fn_api_pb2.Elements(), 0
         self._embedded = embedded
+        # Beam's classes may be of a release without it.
+        self._stream: str = getattr(request, "data_stream_id", "")
         self._request: beam_fn_api_pb2.ProcessBundleRequest | None = request
         if not embedded:
             self._begin()
@@ -90,7 +92,7 @@ class Outbound:
         self._begin()
         elements, self._unsent = self._unsent, beam_fn_api_pb2.Elements()
         self._bytes = 0
-        self._worker.send(elements)
+        self._worker.send(elements, self._stream)
 
     def _begin(self) -> None:
         request, self._request = self._request, None

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sparkdrain.fnapi.worker import SdkWorker
 
 _TO_STRING: Final[str] = common_urns.primitives.TO_STRING.urn
-_EMBEDDING: Final[str] = common_urns.protocols.CONTROL_REQUEST_ELEMENTS_EMBEDDING.urn
 _MAIN_OF_PYTHON: Final = "None"
 _EVERY_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 1.0
@@ -185,7 +184,7 @@ class Samples:
                 End(given, given),
                 End(text, text),
                 beam_runner_api_pb2.FunctionSpec(urn=_TO_STRING),
-                embeds=_EMBEDDING in self._capabilities,
+                capabilities=self._capabilities,
             )
         return self._stages[pcollection]
 

@@ -48,6 +48,7 @@ _STOP_SECONDS: Final = 1.0
 _LEAVE_SECONDS: Final = 10.0
 _CHUNK: Final = 1 << 20
 _WORKER_ID: Final = "worker_id"
+_STREAM_ID: Final = "data_stream_id"
 _SOCKET: Final = "fnapi"
 # gRPC refuses messages beyond 4 MB unless told otherwise.
 _OPTIONS: Final = (
@@ -277,7 +278,7 @@ class SdkServices(
         """Elements, both ways."""
         worker = _ending_with(self._client(context).worker, context)
         _in_thread("fnapi-data", worker.processed, request_iterator)
-        return worker.to_process()
+        return worker.to_process(_header(context, _STREAM_ID))
 
     def State(  # noqa: N802
         self, request_iterator: Iterator[beam_fn_api_pb2.StateRequest], context: Any
@@ -360,8 +361,12 @@ def _level(entry: beam_fn_api_pb2.LogEntry) -> int:
 
 
 def _worker_id(context: Any) -> str:
-    id_: str = dict(context.invocation_metadata()).get(_WORKER_ID, "")
-    return id_
+    return _header(context, _WORKER_ID)
+
+
+def _header(context: Any, name: str) -> str:
+    value: str = dict(context.invocation_metadata()).get(name, "")
+    return value
 
 
 def _is_own_or_of_a_container(user: int) -> bool:

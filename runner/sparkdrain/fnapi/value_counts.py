@@ -11,7 +11,7 @@ from sparkdrain.fnapi.aside import End, StageAside
 from sparkdrain.graph.beam import common_urns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from apache_beam.portability.api import beam_fn_api_pb2
 
@@ -26,7 +26,7 @@ class ValueCounts:
     Args:
         worker: the harness, which is amid another bundle.
         known: a descriptor with the coder.
-        embeds: whether the harness takes elements within a request.
+        capabilities: what the harness's SDK can do.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class ValueCounts:
         known: beam_fn_api_pb2.ProcessBundleDescriptor,
         coder: str,
         *,
-        embeds: bool,
+        capabilities: Container[str],
     ) -> None:
         lengths = beam_runner_api_pb2.Coder(component_coder_ids=[coder])
         lengths.spec.urn = common_urns.coders.LENGTH_PREFIX.urn
@@ -45,7 +45,7 @@ class ValueCounts:
             known.state_api_service_descriptor.url,
             End(coder, coder),
             End(_LENGTHS, coder),
-            embeds=embeds,
+            capabilities=capabilities,
         )
 
     def count(self, several: Sequence[bytes]) -> list[int]:

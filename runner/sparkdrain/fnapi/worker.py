@@ -12,7 +12,9 @@ import math
 import queue
 import threading
 import time
+from collections import defaultdict
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from apache_beam.portability.api import beam_fn_api_pb2
@@ -61,6 +63,26 @@ class Listener(Protocol):
         """Answer what the bundle asks of state or of side inputs."""
 
 
+@dataclass(slots=True)
+class _Stream:
+    """Elements on their way to a harness, in their order.
+
+    Attributes:
+        unsent: messages that gRPC has not taken.
+        is_fetched: whether the harness has a connection for them.
+    """
+
+    elements: queue.SimpleQueue[beam_fn_api_pb2.Elements | None] = field(
+        default_factory=queue.SimpleQueue
+    )
+    unsent: int = 0
+    is_fetched: bool = False
+
+    def sent(self) -> None:
+        """One message more is sent; told to the slot's thread."""
+        self.unsent -= 1
+
+
 class SdkWorker:
     """One SDK harness.
 
@@ -100,7 +122,8 @@ class SdkWorker:
         self._requests: queue.SimpleQueue[beam_fn_api_pb2.InstructionRequest | None] = (
             queue.SimpleQueue()
         )
-        self._elements: queue.SimpleQueue[beam_fn_api_pb2.Elements | None] = queue.SimpleQueue()
+        # By name; bundles have the one without a name unless they ask for another one.
+        self._streams: defaultdict[str, _Stream] = defaultdict(_Stream)
         self._inbox: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         # The slot's thread holds it unless it waits for a message. Who holds it may answer.
         self._turn = threading.Lock()
@@ -114,8 +137,6 @@ class SdkWorker:
             queue.SimpleQueue()
         )
         self._statuses: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._unsent = 0
-        self._fetches = False
         # When to look why no elements are fetched, and how often that was without an excuse.
         self._look_at = 0.0
         self._looks = 0
@@ -199,15 +220,20 @@ class SdkWorker:
         finally:
             del self._others[request.instruction_id]
 
-    def send(self, elements: beam_fn_api_pb2.Elements) -> None:
-        """Send elements. Waits while much is on the way, and takes in what comes meanwhile."""
+    def send(self, elements: beam_fn_api_pb2.Elements, name: str = "") -> None:
+        """Send elements. Waits while much is on the way, and takes in what comes meanwhile.
+
+        Args:
+            name: the stream that the bundle has (``data_stream_id``).
+        """
+        stream = self._streams[name]
         self.take()
-        while self._unsent >= _AHEAD:
+        while stream.unsent >= _AHEAD:
             self.wait()
-        if not self._unsent:
+        if not stream.unsent:
             self._look_at = time.monotonic() + _DATA_SECONDS
-        self._unsent += 1
-        self._elements.put(elements)
+        stream.unsent += 1
+        stream.elements.put(elements)
 
     def take(self) -> None:
         """Take in what has come."""
@@ -311,7 +337,8 @@ class SdkWorker:
 
         It may do so once, while it connects. Before that, user code may set up its DoFns for hours.
         """
-        if self._fetches or not self._unsent or time.monotonic() < self._look_at:
+        stream = self._streams[""]
+        if stream.is_fetched or not stream.unsent or time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + _DATA_SECONDS
         self._looks += waits_for_elements(self.status(_STATUS_SECONDS), thread_group(self.id))
@@ -323,7 +350,8 @@ class SdkWorker:
         """Have the harness end, by the end of what it listens to."""
         self.is_lost = True
         self._requests.put(None)
-        self._elements.put(None)
+        for stream in list(self._streams.values()):
+            stream.elements.put(None)
         # Java's waits a minute for this end before it ends itself.
         self._status_requests.put(None)
         with self._room:
@@ -383,15 +411,13 @@ class SdkWorker:
         for response in responses:
             self._statuses.put(response.status_info)
 
-    def to_process(self) -> Iterator[beam_fn_api_pb2.Elements]:
-        """The elements for the harness; to its end."""
-        self._fetches = True
-        while (elements := self._elements.get()) is not None:
+    def to_process(self, name: str = "") -> Iterator[beam_fn_api_pb2.Elements]:
+        """The elements for the harness in a stream; to its end."""
+        stream = self._streams[name]
+        stream.is_fetched = True
+        while (elements := stream.elements.get()) is not None:
             yield elements
-            self._inbox.put(self._sent)
-
-    def _sent(self) -> None:
-        self._unsent -= 1
+            self._inbox.put(stream.sent)
 
     def processed(self, stream: Iterator[beam_fn_api_pb2.Elements]) -> None:
         """Take output in until the connection ends; waits while the slot has much of it."""
