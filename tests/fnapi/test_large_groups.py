@@ -56,9 +56,9 @@ def wire(monkeypatch):
     wire = Wire()
     send, state, ended = SdkWorker.send, FnHarness.state, FnHarness._ended
 
-    def sending(self, elements):
+    def sending(self, elements, name=""):
         wire.elements.append(elements.ByteSize())
-        send(self, elements)
+        send(self, elements, name)
 
     def asked(self, request):
         response = state(self, request)
