@@ -60,7 +60,6 @@ def test_a_job_is_prepared_run_and_followed(connect):
     assert call.pipeline_options == {
         "slots": "3",
         "spark_master_url": "local[4]",
-        "sdk_worker_parallelism": "0",
         "my_own": "x",
     }
     assert call.pipeline == PIPELINE
@@ -82,6 +81,7 @@ def test_options_among_the_flags_of_a_go_program_count(connect):
         "resume": "required",
         "spark_conf": "spark.task.maxFailures=1",
         "spark_master_url": "local[4]",
+        "sdk_worker_parallelism": "0",
         "my_own": "x",
     }
     run(connect(engine), go_options={"options": flags})
