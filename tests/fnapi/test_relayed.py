@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -266,6 +267,18 @@ def test_nothing_is_left_of_a_process_that_no_slot_uses(slot, tmp_path):
             wait_until(lambda each=each: not Path(f"/proc/{each}").exists())
     finally:
         adopt(0)
+
+
+def test_folders_may_have_spaces_in_their_names(slot, tmp_path, monkeypatch):
+    place = Path(tempfile.mkdtemp(prefix="a b "))
+    try:
+        monkeypatch.setattr(tempfile, "tempdir", str(place))
+        only = slot()
+        pid_of(only, tmp_path, "one")
+        assert place in only.process.parents
+        only.harnesses.close()
+    finally:
+        shutil.rmtree(place)
 
 
 def test_a_process_that_ends_before_it_connects_is_told_of(slot, monkeypatch):

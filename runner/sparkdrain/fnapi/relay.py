@@ -101,7 +101,7 @@ class Relay:
         self._requests: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._questions: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._connected = asyncio.Event()
-        self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._over: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     async def run(self, listener: socket.socket, address: str, command: list[str]) -> int:
         """Serve the harness and slots until the harness ends; how it has ended, as a shell says it.
@@ -133,7 +133,7 @@ class Relay:
     def _end(self, seconds: float) -> None:
         """Have the harness end, if it does not by itself within so many seconds."""
         if not self._over.done():
-            self._over.set_result(int(seconds))
+            self._over.set_result(seconds)
 
     # --- the harness's side -------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class Relay:
     async def _serve(self, said: asyncio.StreamReader, connection: asyncio.StreamWriter) -> None:
         """Be the harness of a slot until the slot leaves."""
         try:
-            told = (await said.readuntil(b"\n\n")).decode().split()
+            told = (await said.readuntil(b"\n\n")).decode().strip().split("\n")
             await self._serve_slot(dict(line.split("=", 1) for line in told), said)
         except (asyncio.IncompleteReadError, OSError):
             pass  # it is gone before it has said anything
