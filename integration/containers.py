@@ -54,10 +54,10 @@ class Engine:
         docker.write_text(_DOCKER.format(storage=home / "storage"))
         docker.chmod(0o755)
 
-    def has_run(self, image: str) -> bool:
-        """Whether a container of an image was run."""
+    def times_run(self, image: str) -> int:
+        """How many containers of an image were run."""
         told = Path(f"{self._home / 'storage'}.told").read_text().splitlines()
-        return any(line.startswith("run ") and f" {image} " in line for line in told)
+        return sum(line.startswith("run ") and f" {image} " in line for line in told)
 
     def running(self) -> list[str]:
         """The names of containers that run."""

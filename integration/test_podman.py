@@ -111,5 +111,5 @@ def test_java_stages_run_in_containers(on, engine, tmp_path):
         )
         totals = pairs | JavaExternalTransform("Totals", service).of(2)
         assert_that(totals | beam.Map(lambda pair: pair), equal_to([("a", 9900)]))
-    assert engine.has_run(JAVA_IMAGE)
+    assert engine.times_run(JAVA_IMAGE) == 1
     wait_until(lambda: engine.running() == [], 90.0)

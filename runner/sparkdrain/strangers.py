@@ -7,6 +7,7 @@ connection that carries no call is closed in time, and a listener has only so ma
 from __future__ import annotations
 
 import os
+import pwd
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,10 @@ _IDLE_SECONDS: Final = 10
 _CALL_SECONDS: Final = 5.0
 _MOST_CALLS: Final = 16
 _NO_MESSAGE: Final = "the call has no message"
+OTHER_IMAGE: Final = (
+    "An image whose user has the number of a user of the executor's machine needs another number."
+)
+"""What to do about who is no ``is_own_or_of_a_container``."""
 
 
 def short_stay(
@@ -46,6 +51,36 @@ def short_stay(
 def is_own(user: int) -> bool:
     """Whether a user is this process's, or root, who can do everything anyway."""
     return user in {0, os.geteuid()}
+
+
+def is_own_or_of_a_container(user: int) -> bool:
+    """Whether no other user of this machine has this id; a container may have users of its own."""
+    if is_own(user):
+        return True
+    try:
+        pwd.getpwuid(user)
+    except KeyError:
+        return True
+    return False
+
+
+def refusal(peer: str, ports: Container[int], is_friend: Callable[[int], bool], remedy: str) -> str:
+    """Why who has connected may not come in; "" if they may, or if the system does not tell.
+
+    Args:
+        peer: the other end as gRPC writes it.
+        ports: TCP ports of the listeners.
+        is_friend: whether a user may come in, by id.
+        remedy: what to do, for who is refused.
+    """
+    users = users_at(peer, ports)
+    if users is None or (users and all(map(is_friend, users))):
+        return ""
+    who = " and ".join(map(str, users)) or "unknown"
+    return (
+        f"The user {who} of this machine has connected, and this listener is for the user "
+        f"{os.geteuid()}. {remedy}"
+    )
 
 
 class AskForUser(grpc.ServerInterceptor):
@@ -83,15 +118,8 @@ class AskForUser(grpc.ServerInterceptor):
         return _asking_first(handler, self._ask)
 
     def _ask(self, context: grpc.ServicerContext) -> None:
-        users = users_at(context.peer(), self._ports)
-        if users is None or (users and all(map(self._is_friend, users))):
-            return
-        who = " and ".join(map(str, users)) or "unknown"
-        context.abort(
-            grpc.StatusCode.PERMISSION_DENIED,
-            f"The user {who} of this machine has connected, and this listener is for the user "
-            f"{os.geteuid()}. {self._remedy}",
-        )
+        if why := refusal(context.peer(), self._ports, self._is_friend, self._remedy):
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
 
 
 def _asking_first(handler: Any, ask: Callable[[grpc.ServicerContext], None]) -> Any:

@@ -105,6 +105,19 @@ def test_a_harness_that_waits_for_elements_and_never_fetches_them_is_lost(looked
     assert worker.is_lost
 
 
+def test_a_harness_of_several_slots_is_lost_only_if_this_slots_bundle_waits(looked_at):
+    """A status does not tell which bundle is whose."""
+    worker, told = looked_at
+    worker.is_shared = True
+    told[0] = OF_JAVA + WAITS_FOR_ELEMENTS
+    for _ in range(5):
+        worker.wait(0.0)  # user code sets up a DoFn of this slot, or of the other one
+    told[0] = WAITS_FOR_ELEMENTS + WAITS_FOR_ELEMENTS
+    worker.wait(0.0)
+    with pytest.raises(HarnessLost, match="waits for elements, and has no connection for them"):
+        worker.wait(0.0)
+
+
 def test_a_harness_that_fetches_elements_may_take_its_time(looked_at):
     worker, told = looked_at
     told[0] = WAITS_FOR_ELEMENTS

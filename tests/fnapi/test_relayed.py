@@ -32,12 +32,13 @@ from typing_extensions import override
 
 from sparkdrain.fnapi import harnesses as harnesses_module
 from sparkdrain.fnapi import launch, relay
+from sparkdrain.fnapi.aside import EMBEDDING
 from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harness_job import HarnessJob
 from sparkdrain.fnapi.harnesses import Harnesses
-from sparkdrain.fnapi.process import HarnessProcess
-from sparkdrain.fnapi.relayed import RelayedHarness
+from sparkdrain.fnapi.process import Command, HarnessProcess
+from sparkdrain.fnapi.relayed import HarnessProgram, RelayedHarness
 from sparkdrain.fnapi.shared_process import SharedPlace
 from sparkdrain.fnapi.sight import stack_in
 from sparkdrain.fnapi.worker import SdkWorker
@@ -60,13 +61,17 @@ MULTI_CORE = common_urns.protocols.MULTI_CORE_BUNDLE_PROCESSING.urn
 def command(harness_id: str, address: str, folder: Path):
     here = f'url: "{address}"'
     kinds = ("CONTROL", "LOGGING", "STATUS")
-    return SDK, {
+    variables = {
         **{f"{kind}_API_SERVICE_DESCRIPTOR": here for kind in kinds},
         "WORKER_ID": harness_id,
         "PIPELINE_OPTIONS": "{}",
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "FOLDER": str(folder),
     }
+    return Command(SDK, variables)
+
+
+PROGRAM = HarnessProgram("Beam's harness", command, ends_itself=False)
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +80,7 @@ def relays(monkeypatch):
 
     def life_of(_environment, services, _folder, job, _files, _torn_down):
         place = SharedPlace(job.executor, "key")
-        return RelayedHarness("Beam's harness", command, place, services)
+        return RelayedHarness(PROGRAM, place, services)
 
     monkeypatch.setattr(harnesses_module, "life_of", life_of)
 
@@ -358,13 +363,13 @@ def test_a_slot_that_gives_a_bundle_up_has_the_next_in_the_same_process(slot, tm
     assert pid_of(second, tmp_path, "three") == pid
 
 
-PROGRAM = """
+SLOT = """
 import sys
 from pathlib import Path
 from tests.fnapi import test_relayed as own
 import apache_beam as beam
 own.harnesses_module.life_of = lambda _e, services, _f, job, _s, _t: own.RelayedHarness(
-    "Beam's harness", own.command, own.SharedPlace(job.executor, "key"), services)
+    own.PROGRAM, own.SharedPlace(job.executor, "key"), services)
 slot = own.Slot(Path(sys.argv[1]))
 folder = Path(sys.argv[2])
 print(own.pid_of(slot, folder, sys.argv[3]), flush=True)
@@ -375,7 +380,7 @@ slot.run(lambda p: p | beam.Create([1]) | beam.ParDo(own._Brief(folder / "amid")
 def test_a_slot_that_has_started_the_process_is_killed_amid_a_bundle_and_the_other_goes_on(
     slot, tmp_path
 ):
-    program = [sys.executable, "-c", PROGRAM, str(tmp_path / "executor"), str(tmp_path), "one"]
+    program = [sys.executable, "-c", SLOT, str(tmp_path / "executor"), str(tmp_path), "one"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=env) as first:
         pid = int(first.stdout.readline())
@@ -484,9 +489,11 @@ def test_complaints_of_the_connections_of_a_slot_that_leaves_are_not_told(locati
     assert part.takes(entry) is (not is_leaving or location != OF_HARNESS)
 
 
-@pytest.mark.parametrize("is_shared", [False, True])
-def test_a_process_that_knows_one_token_for_each_side_input_gets_none(monkeypatch, is_shared):
-    """It would be the token of the slot that was last to tell it."""
+@pytest.mark.parametrize(("is_shared", "sdk"), [(False, "go"), (True, "java"), (True, "go")])
+def test_a_process_of_gos_which_knows_one_token_for_each_side_input_gets_none(
+    monkeypatch, is_shared, sdk
+):
+    """It would be the token of the slot that was last to tell it. Java gets them with a bundle."""
 
     def build(pipeline):
         side = beam.pvalue.AsSingleton(pipeline | "side" >> beam.Create([1]))
@@ -494,9 +501,14 @@ def test_a_process_that_knows_one_token_for_each_side_input_gets_none(monkeypatc
 
     made = partial(SdkWorker, is_shared=is_shared)
     monkeypatch.setattr(scripted_harness, "SdkWorker", made)
-    scripted = scripted_harness.run_scripted(build, lambda descriptor, _: ends_of(descriptor))
+    scripted = scripted_harness.run_scripted(
+        build,
+        lambda descriptor, _: ends_of(descriptor),
+        capabilities=(EMBEDDING, f"beam:version:sdk_base:{sdk}:2.73.0"),
+    )
     tokens = [token for bundle in scripted.bundles for token in bundle.cache_tokens]
-    assert any(token.HasField("side_input") for token in tokens) is not is_shared
+    is_told = any(token.HasField("side_input") for token in tokens)
+    assert is_told is not (is_shared and sdk == "go")
 
 
 @pytest.mark.parametrize("finalizes", [False, True])

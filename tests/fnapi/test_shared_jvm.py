@@ -15,7 +15,6 @@ import zipfile
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -24,6 +23,7 @@ from sparkdrain.fnapi import class_paths, guard, java_process, launch, process
 from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.fnapi.java import can_share, thread_group
 from sparkdrain.fnapi.java_process import Jars, JavaProcess
+from sparkdrain.fnapi.process import Command
 from sparkdrain.fnapi.shared_process import SharedPlace, SharedProcess
 from sparkdrain.fnapi.spare_jvm import SpareJvm, shared_java, take
 from sparkdrain.graph.environments import STAGED_JAVA
@@ -31,9 +31,6 @@ from sparkdrain.hosts.orphans import SHARED
 from sparkdrain.own_folder import is_private
 from sparkdrain.stages.workers.code_archive import code_archive
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from sparkdrain.fnapi.process import Command
 
 LOGGING = """package org.apache.beam.fn.harness.logging;
 import java.util.logging.*;
@@ -424,7 +421,7 @@ def children():
         child = os.fork()
         if child == 0:
             try:
-                place.enter(partial(SharedProcess.start, lambda _: (command, {})), {})
+                place.enter(partial(SharedProcess.start, lambda _: Command(command)), {})
                 signal.pause()
             finally:
                 os._exit(1)
@@ -464,7 +461,7 @@ def test_what_ends_is_not_found_any_more(tmp_path):
     """Else a slot would have a JVM that is about to die."""
     told = tmp_path / "told"
     script = f"trap 'touch {told}; sleep 1; exit' TERM; touch {told}-1; sleep 1000 & wait"
-    jvm = SharedProcess.start(lambda _: (["sh", "-c", script], {}))
+    jvm = SharedProcess.start(lambda _: Command(["sh", "-c", script]))
     wait_until((tmp_path / "told-1").exists)
     jvm.let_go()
     wait_until(told.exists)
@@ -488,7 +485,7 @@ def test_what_user_code_has_forked_keeps_neither_a_harness_nor_the_jvm(tmp_path)
     command = [sys.executable, "-c", _LISTENS, str(ended)]
     place = SharedPlace(executor, "job")
     first, second = (
-        place.enter(partial(SharedProcess.start, lambda _: (command, {})), {}) for _ in range(2)
+        place.enter(partial(SharedProcess.start, lambda _: Command(command)), {}) for _ in range(2)
     )
     child = os.fork()
     if child == 0:
@@ -507,12 +504,12 @@ def test_a_guard_that_is_killed_takes_its_command_with_it(tmp_path):
     pid = tmp_path / "pid"
     command = ["sh", "-c", f"echo $$ $PPID > {pid}; exec sleep 1000"]
     place = SharedPlace(tmp_path / "executor", "job")
-    slot = place.enter(partial(SharedProcess.start, lambda _: (command, {})), {})
+    slot = place.enter(partial(SharedProcess.start, lambda _: Command(command)), {})
     jvm, guard_ = wait_until(lambda: pid.exists() and pid.read_text()).split()
     os.kill(int(guard_), signal.SIGKILL)
     wait_until(slot.has_ended)
     wait_until(lambda: not Path("/proc", jvm).exists())
-    other = place.enter(partial(SharedProcess.start, lambda _: (["sleep", "1000"], {})), {})
+    other = place.enter(partial(SharedProcess.start, lambda _: Command(["sleep", "1000"])), {})
     assert other._shared.folder != slot._shared.folder
     # The next one that starts has swept.
     assert is_gone(slot._shared.folder)
@@ -524,7 +521,7 @@ def test_a_guard_that_is_killed_takes_its_command_with_it(tmp_path):
 
 def test_a_harness_that_another_thread_lets_go_has_ended(tmp_path):
     place = SharedPlace(tmp_path / "executor", "job")
-    slot = place.enter(partial(SharedProcess.start, lambda _: (["sleep", "1000"], {})), {})
+    slot = place.enter(partial(SharedProcess.start, lambda _: Command(["sleep", "1000"])), {})
     connection = slot._connection
     slot.let_go()
     slot._connection = connection  # as another thread has seen it a moment before
@@ -535,7 +532,7 @@ def test_a_harness_that_another_thread_lets_go_has_ended(tmp_path):
 def test_the_folder_of_an_executor_that_is_gone_is_not_made_again(tmp_path):
     place = SharedPlace(tmp_path / "gone" / "executor", "job")
     with pytest.raises(FileNotFoundError):
-        place.enter(partial(SharedProcess.start, lambda _: (["true"], {})), {})
+        place.enter(partial(SharedProcess.start, lambda _: Command(["true"])), {})
     assert not (tmp_path / "gone").exists()
 
 
@@ -571,9 +568,9 @@ def test_executors_run_the_program_though_they_have_this_package_in_an_archive(t
 
 
 def test_a_jvm_that_is_gone_when_a_slot_takes_it_is_replaced(tmp_path):
-    gone = SharedProcess.start(lambda _: (["true"], {}))
+    gone = SharedProcess.start(lambda _: Command(["true"]))
     wait_until(lambda: gone.status() is not None)
-    sleeping = partial(SharedProcess.start, lambda _: (["sleep", "1000"], {}))
+    sleeping = partial(SharedProcess.start, lambda _: Command(["sleep", "1000"]))
     made = iter([lambda: gone, sleeping])
 
     def start() -> SharedProcess:
@@ -591,7 +588,7 @@ def test_a_jvm_of_which_a_full_disk_hides_the_place_ends(tmp_path, monkeypatch):
     started = []
 
     def start() -> SharedProcess:
-        started.append(SharedProcess.start(lambda _: (["sleep", "1000"], {})))
+        started.append(SharedProcess.start(lambda _: Command(["sleep", "1000"])))
         return started[-1]
 
     def full(*_) -> int:
@@ -607,7 +604,7 @@ def test_a_jvm_of_which_a_full_disk_hides_the_place_ends(tmp_path, monkeypatch):
 def test_a_guard_that_cannot_write_how_its_command_ended_removes_its_folder(tmp_path):
     def command(folder: Path) -> Command:
         (folder / guard.ENDED).mkdir()  # as if the disk was full
-        return ["touch", str(tmp_path / "ran")], {}
+        return Command(["touch", str(tmp_path / "ran")])
 
     jvm = SharedProcess.start(command)
     wait_until((tmp_path / "ran").exists)
@@ -618,7 +615,8 @@ def test_a_guard_that_cannot_write_how_its_command_ended_removes_its_folder(tmp_
 
 def test_what_user_code_has_started_ends_with_the_jvm_and_not_with_its_slots(tmp_path):
     pid = tmp_path / "pid"
-    jvm = SharedProcess.start(lambda _: (["sh", "-c", f"sleep 1000 & echo $! > {pid}; exit 3"], {}))
+    script = f"sleep 1000 & echo $! > {pid}; exit 3"
+    jvm = SharedProcess.start(lambda _: Command(["sh", "-c", script]))
     wait_until(lambda: jvm.status() == 3)
     assert jvm.connect() is None
     stat = Path("/proc", pid.read_text().strip(), "stat")

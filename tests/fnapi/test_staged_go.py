@@ -37,16 +37,17 @@ def test_the_worker_binary_has_a_name_and_needs_no_container():
 
 def test_whole_numbers_among_the_options_are_whole_for_go(tmp_path):
     options = {"parallelism": -1.0, "share": 0.5, "go_options": {"options": {"keys": "10"}}}
-    command, variables = go_command(Path(sys.executable), options, "id", "unix:here", tmp_path)
-    assert command[:3] == [sys.executable, "--worker=true", "--id=id"]
-    found = json.loads(Path(variables["PIPELINE_OPTIONS_FILE"]).read_text())
+    command = go_command(Path(sys.executable), options, "id", "unix:here", tmp_path)
+    assert command.words[:3] == [sys.executable, "--worker=true", "--id=id"]
+    found = json.loads(Path(command.variables["PIPELINE_OPTIONS_FILE"]).read_text())
     assert found == {
         "beam:option:parallelism:v1": -1,
         "beam:option:share:v1": 0.5,
         "beam:option:go_options:v1": {"options": {"keys": "10"}},
     }
     assert isinstance(found["beam:option:parallelism:v1"], int)
-    assert "beam:protocol:monitoring_info_short_ids:v1" in variables["RUNNER_CAPABILITIES"].split()
+    capabilities = command.variables["RUNNER_CAPABILITIES"].split()
+    assert "beam:protocol:monitoring_info_short_ids:v1" in capabilities
 
 
 @pytest.mark.parametrize(

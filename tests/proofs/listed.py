@@ -140,6 +140,7 @@ PROOFS: Final = (
             "integration/test_newer_java.py",
             "integration/test_warm_java.py",
             "integration/test_shared_java.py",
+            "integration/test_java_command.py",
             "integration/test_shared_go.py",
             "integration/test_java_transforms.py",
             "integration/test_kafka_from_java.py",

@@ -107,9 +107,11 @@ def newest(folder: Path) -> int:
 
 
 def _numbers(folder: Path) -> list[str]:
+    names: list[str] = []
     with contextlib.suppress(FileNotFoundError):
-        return os.listdir(folder / "checkpoints" / JOB / "manifests")
-    return []
+        names = os.listdir(folder / "checkpoints" / JOB / "manifests")
+    # One that is being made has another name.
+    return [name for name in names if name.isdecimal()]
 
 
 def main(arguments: list[str]) -> int:

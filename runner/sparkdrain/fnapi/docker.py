@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.fnapi.errors import HarnessNotStarted
+from sparkdrain.fnapi.process import Command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,11 +15,12 @@ if TYPE_CHECKING:
 _DOCKER: Final = "docker"
 
 
-def docker_command(image: str, arguments: Sequence[str], name: str) -> list[str]:
-    """What runs a container until the harness in it ends.
+def docker_command(image: str, arguments: Sequence[str], name: str) -> Command:
+    """What runs a container until the harness in it ends, and removes it then.
 
     Args:
         arguments: what the program that the image starts is called with.
+        name: what the container is called.
 
     Raises:
         HarnessNotStarted: there is no ``docker`` here.
@@ -31,9 +33,6 @@ def docker_command(image: str, arguments: Sequence[str], name: str) -> list[str]
         )
         raise HarnessNotStarted(message)
     # The harness reaches the slot by the loopback of the executor.
-    return [_DOCKER, "run", "--rm", "--network=host", f"--name={name}", image, *arguments]
-
-
-def removal(name: str) -> list[str]:
-    """What ends a container that outlived the command that ran it; it may be gone."""
-    return [_DOCKER, "rm", "--force", name]
+    words = [_DOCKER, "run", "--rm", "--network=host", f"--name={name}", image, *arguments]
+    # It may outlive the command that has run it.
+    return Command(words, at_the_end=[_DOCKER, "rm", "--force", name])

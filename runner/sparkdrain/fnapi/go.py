@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.protobuf import json_format
 
 from sparkdrain.fnapi.errors import HarnessNotStarted
+from sparkdrain.fnapi.process import Command
 from sparkdrain.fnapi.provision import RUNNER_CAPABILITIES, options_struct
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ _OF_SYSTEM: Final = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv
 
 def go_command(
     binary: Path, options: Mapping[str, Any], worker_id: str, endpoint: str, folder: Path
-) -> tuple[list[str], dict[str, str]]:
-    """What starts a harness: a command, and the variables that it reads.
+) -> Command:
+    """What starts a harness.
 
     Args:
         binary: the staged worker binary. Its owner may execute it from now on.
@@ -62,11 +63,12 @@ def go_command(
         f"--control_endpoint={endpoint}",
         f"--semi_persist_dir={folder}",
     ]
-    return command, {
+    variables = {
         "PIPELINE_OPTIONS_FILE": str(file),
         "STATUS_ENDPOINT": endpoint,
         "RUNNER_CAPABILITIES": " ".join(RUNNER_CAPABILITIES),
     }
+    return Command(command, variables)
 
 
 def _whole(options: dict[str, Any]) -> dict[str, Any]:

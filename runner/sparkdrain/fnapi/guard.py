@@ -28,6 +28,8 @@ ENDED = "ended"
 _SET_DEATH_SIGNAL = 1  # of <linux/prctl.h>
 _SET_NAME = 15
 _PATIENCE_SECONDS = 3.0
+# A relay has its harness tear down.
+_SHARED_SECONDS = 13.0
 _LOOK_SECONDS = 0.25
 AT_THE_END_SECONDS = 60.0
 
@@ -73,7 +75,10 @@ def _share(child: "subprocess.Popen[bytes]", held: str, ended: int) -> None:
             os.read(ended, 1)
     # No caller has the lock again while this process lives.
     if child.poll() is None:
-        _end(child)
+        # It ends what it has started, and needs that until then.
+        with contextlib.suppress(OSError):
+            os.kill(child.pid, signal.SIGTERM)
+        _await(child, _SHARED_SECONDS)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -128,7 +133,12 @@ def _ends_of_children() -> int:
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
     _kill(child, signal.SIGTERM)
-    until = time.monotonic() + _PATIENCE_SECONDS
+    _await(child, _PATIENCE_SECONDS)
+
+
+def _await(child: "subprocess.Popen[bytes]", seconds: float) -> None:
+    """Wait for its end, and then kill all that is left."""
+    until = time.monotonic() + seconds
     while child.poll() is None and time.monotonic() < until:
         time.sleep(0.05)
     _kill(child, signal.SIGKILL)

@@ -155,8 +155,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._worker = outside.harnesses.lend(
             outside.job, stage.environment, environment, ahead=wiring.keep
         )
-        # A process knows one token for each side input: that of the slot which was last to tell it.
-        self._tokens = [] if self._worker.is_shared else _side_tokens(stage)
+        self._tokens = _side_tokens(stage, self._worker, environment)
         try:
             self._descriptor = descriptor_for(
                 stage,
@@ -654,8 +653,13 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         pass
 
 
-def _side_tokens(stage: Stage) -> list[beam_fn_api_pb2.ProcessBundleRequest.CacheToken]:
+def _side_tokens(
+    stage: Stage, worker: SdkWorker, environment: beam_runner_api_pb2.Environment
+) -> list[beam_fn_api_pb2.ProcessBundleRequest.CacheToken]:
     """What lets a harness keep side inputs between bundles."""
+    if worker.is_shared and is_go(environment):
+        # It knows one token for each side input: that of the slot which was last to tell it.
+        return []
     return [
         beam_fn_api_pb2.ProcessBundleRequest.CacheToken(
             side_input=beam_fn_api_pb2.ProcessBundleRequest.CacheToken.SideInput(

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from sparkdrain.fnapi import class_paths
 from sparkdrain.fnapi.java import JAVA_HARNESS
-from sparkdrain.fnapi.process import STOP_SECONDS, Life
+from sparkdrain.fnapi.process import STOP_SECONDS, Command, Life
 from sparkdrain.fnapi.shared_process import SharedPlace, SharedProcess, SlotInProcess
 from sparkdrain.fnapi.spare_jvm import shared_java, take
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
 
-    from sparkdrain.fnapi.process import Command
 
 _LOADED: Final = "loaded"
 
@@ -93,7 +92,7 @@ class JavaProcess(Life):
     def _command(self, folder: Path) -> Command:
         loaded = f"-Xlog:class+load:file={folder / _LOADED}:none"
         options = () if self._waiting is None else (loaded,)
-        return shared_java(folder, self._jars.class_path(folder), *options), {}
+        return Command(shared_java(folder, self._jars.class_path(folder), *options))
 
     @override
     def connected(self) -> None:

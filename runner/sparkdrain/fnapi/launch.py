@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from sparkdrain.fnapi.class_paths import SPARE_JVM
 from sparkdrain.fnapi.descriptor import descriptor_of
-from sparkdrain.fnapi.docker import docker_command, removal
+from sparkdrain.fnapi.docker import docker_command
 from sparkdrain.fnapi.errors import HarnessNotStarted
 from sparkdrain.fnapi.go import go_command
 from sparkdrain.fnapi.java import (
@@ -34,7 +34,7 @@ from sparkdrain.fnapi.java import (
 )
 from sparkdrain.fnapi.java_process import Jars, JavaProcess
 from sparkdrain.fnapi.process import STOP_SECONDS, Command, HarnessProcess, Life
-from sparkdrain.fnapi.relayed import RelayedHarness
+from sparkdrain.fnapi.relayed import HarnessProgram, RelayedHarness
 from sparkdrain.fnapi.shared_process import SharedPlace
 from sparkdrain.graph.environments import (
     DOCKER,
@@ -43,6 +43,7 @@ from sparkdrain.graph.environments import (
     STAGED_GO,
     STAGED_JAVA,
     is_for_several_slots,
+    is_java,
 )
 from sparkdrain.graph.staged import GO_WORKER, staged_name, told_sha256
 from sparkdrain.loopback import UNIX
@@ -80,50 +81,49 @@ def life_of(
         pool = beam_runner_api_pb2.ExternalPayload.FromString(environment.payload)
         return PooledHarness(pool, services)
     if environment.urn == STAGED_JAVA:
-        # Java reaches a Unix socket only with a library of its own.
         return _java_life(environment, services.here(), folder, job, files, torn_down)
+    program = _program_of(environment, job, files)
+    # SDKs keep samples of all slots together, each in the coder of the stage that it is from.
+    is_shared = is_for_several_slots(environment) and job.slots > 1 and job.samples is None
+    if is_shared and (place := _where_slots_meet(environment, job)) is not None:
+        return RelayedHarness(program, place, services)
+    here = services.here() if program.needs_port else services.socket
+    return HarnessProcess(
+        program.name,
+        lambda worker_id: program.command(worker_id, here, folder),
+        here,
+        folder,
+        ends_itself=program.ends_itself,
+    )
+
+
+def _program_of(
+    environment: beam_runner_api_pb2.Environment, job: HarnessJob, files: Mapping[str, Path]
+) -> HarnessProgram:
+    """What runs a harness in a process of its own."""
     if environment.urn == STAGED_GO:
-        return _go_life(environment, services, folder, job, files[GO_WORKER])
+
+        def staged(worker_id: str, endpoint: str, folder: Path) -> Command:
+            return go_command(files[GO_WORKER], job.options, worker_id, endpoint, folder)
+
+        return HarnessProgram("Go's worker binary", staged, ends_itself=False)
     if environment.urn == DOCKER:
         image = beam_runner_api_pb2.DockerPayload.FromString(environment.payload).container_image
-        here = services.here()
-        name = f"sparkdrain-{secrets.token_hex(8)}"
 
-        def container(worker_id: str) -> Command:
-            return docker_command(image, _arguments(worker_id, here), name), {}
+        def container(worker_id: str, endpoint: str, _: Path) -> Command:
+            name = f"sparkdrain-{secrets.token_hex(8)}"
+            return docker_command(image, _arguments(worker_id, endpoint), name)
 
-        return HarnessProcess(
-            f"docker run {image}", container, here, folder, at_the_end=removal(name)
-        )
+        return HarnessProgram(f"docker run {image}", container, needs_port=True)
     assert environment.urn == PROCESS, environment.urn
     process = beam_runner_api_pb2.ProcessPayload.FromString(environment.payload)
 
-    def given(worker_id: str) -> Command:
-        return _given_command(process, worker_id, services.socket)
+    def given(worker_id: str, endpoint: str, _: Path) -> Command:
+        words = [*shlex.split(process.command), *_arguments(worker_id, endpoint)]
+        return Command(words, dict(process.env))
 
-    return HarnessProcess(process.command, given, services.socket, folder)
-
-
-def _go_life(
-    environment: beam_runner_api_pb2.Environment,
-    services: SdkServices,
-    folder: Path,
-    job: HarnessJob,
-    binary: Path,
-) -> Life:
-    """A part of the process that the slots of the executor share, where there can be one."""
-    name, here = "Go's worker binary", services.socket
-
-    def command(worker_id: str, endpoint: str, home: Path) -> Command:
-        return go_command(binary, job.options, worker_id, endpoint, home)
-
-    # Go keeps samples of all slots together, each in the coder of the stage that it is from.
-    is_shared = is_for_several_slots(environment) and job.slots > 1 and job.samples is None
-    if is_shared and (place := _where_slots_meet(environment, job)) is not None:
-        return RelayedHarness(name, command, place, services)
-    return HarnessProcess(
-        name, lambda worker_id: command(worker_id, here, folder), here, folder, ends_itself=False
-    )
+    # Java reaches a Unix socket only with a library of its own.
+    return HarnessProgram(process.command, given, needs_port=is_java(environment))
 
 
 def _where_slots_meet(
@@ -157,20 +157,13 @@ def _java_life(
     if place is None or not can_share(java):
 
         def command(worker_id: str) -> Command:
-            return [java, "-cp", class_path(folder), JAVA_MAIN], dict(variables(worker_id))
+            return Command([java, "-cp", class_path(folder), JAVA_MAIN], variables(worker_id))
 
         return HarnessProcess(JAVA_HARNESS, command, here, folder)
     hashes = {staged_name(file): told_sha256(file) for file in environment.dependencies}
     waiting = os.environ.get(SPARE_JVM)
     jars = Jars(files, hashes, class_path)
     return JavaProcess(jars, variables, here, place, Path(waiting) if waiting else None, torn_down)
-
-
-def _given_command(
-    payload: beam_runner_api_pb2.ProcessPayload, worker_id: str, here: str
-) -> Command:
-    """The user's own command, with the arguments of Beam's containers."""
-    return [*shlex.split(payload.command), *_arguments(worker_id, here)], dict(payload.env)
 
 
 def _arguments(worker_id: str, here: str) -> list[str]:

@@ -10,7 +10,8 @@ import re
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
 
 from typing_extensions import override
 
@@ -19,11 +20,8 @@ from sparkdrain.fnapi.errors import DISCONNECTED
 from sparkdrain.hosts.orphans import JOB_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-Command: TypeAlias = tuple[list[str], dict[str, str]]
-"""A command, and the environment variables that it needs beside those of this process."""
 
 STOP_SECONDS: Final = 10.0
 _LAST_WORDS_BYTES: Final = 64_000
@@ -31,6 +29,21 @@ _LAST_WORDS_SHOWN: Final = 4000
 # Java's harness tells its secret. Harnesses of other slots may still use theirs.
 _SECRET_OF_JAVA: Final = re.compile(r"^Harness ID .*\n", re.MULTILINE)
 _FRAMES_OF_JAVA: Final = re.compile(r"((?:^\tat .*\n){3})(?:^\tat .*\n)+", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What starts a process.
+
+    Attributes:
+        words: the program and its arguments.
+        variables: what it needs beside the environment variables of this process.
+        at_the_end: a command that is run when the process has ended, however that was.
+    """
+
+    words: Sequence[str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    at_the_end: Sequence[str] = ()
 
 
 class Life(Protocol):
@@ -75,11 +88,10 @@ class HarnessProcess(Life):
 
     Args:
         name: what messages call it.
-        command: the command for a worker id, and variables.
+        command: what starts it, given a worker id.
         endpoint: the address of the slot's services.
         folder: for what it writes.
         ends_itself: whether it ends when it has nothing more to do; else it is ended then.
-        at_the_end: a command that is run when it has ended, however that was.
     """
 
     def __init__(
@@ -90,13 +102,12 @@ class HarnessProcess(Life):
         folder: Path,
         *,
         ends_itself: bool = True,
-        at_the_end: Sequence[str] = (),
     ) -> None:
         self._name = name
         self._command = command
         self._endpoint = endpoint
         self._output = folder / "output"
-        self._at_the_end = at_the_end
+        self._at_the_end: Sequence[str] = ()
         self._patience = STOP_SECONDS if ends_itself else 0.0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -107,9 +118,9 @@ class HarnessProcess(Life):
 
     @override
     def start(self, worker_id: str) -> None:
-        self._process = start_guarded(
-            self._command(worker_id), self._output, at_the_end=self._at_the_end
-        )
+        command = self._command(worker_id)
+        self._at_the_end = command.at_the_end
+        self._process = start_guarded(command, self._output)
 
     @override
     def connected(self) -> None:
@@ -152,7 +163,6 @@ def start_guarded(
     command: Command,
     output: Path,
     *,
-    at_the_end: Sequence[str] = (),
     held: str = "",
     stdin: int = subprocess.PIPE,
     kept: Sequence[int] = (),
@@ -161,20 +171,18 @@ def start_guarded(
 
     Args:
         output: a file for what the command writes.
-        at_the_end: a command that is run when it has ended, however that was.
         held: the file that callers lock, if they share the command.
         stdin: the guard's standard input: a descriptor, or ``subprocess.PIPE``.
         kept: descriptors that the guard keeps open.
     """
-    words, variables = command
     program = [sys.executable, "-I", "-S", "-c", inspect.getsource(guard)]
     with output.open("wb") as file:
         return subprocess.Popen(  # noqa: S603 - the user's own command
-            [*program, json.dumps(at_the_end), held, *words],
+            [*program, json.dumps(command.at_the_end), held, *command.words],
             stdin=stdin,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env={**inherited(), **variables},
+            env={**inherited(), **command.variables},
             start_new_session=True,
             pass_fds=kept,
         )

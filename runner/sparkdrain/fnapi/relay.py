@@ -1,14 +1,16 @@
 """Lets the slots of an executor share one SDK harness: it relays their instructions.
 
 A program of its own, in which Beam is not imported. It starts the harness, which finds its services
-for control, logs and status here. Standard input is a socket that listens. A slot that connects
-there names itself. Then the relay calls the services of the slot, as a harness of the slot's own
-would. The ids of instructions and questions begin with the name of the slot that they are from.
-Elements and state do not come here: descriptors tell the harness at which slot they are.
+here, all but those for elements and state: descriptors tell it at which slot these are. Standard
+input is a socket that listens. A slot that connects there names itself. Then the relay calls the
+services of the slot, as a harness of the slot's own would. The ids of instructions and questions
+begin with the name of the slot that they are from. What the harness is to know, and the files that
+were staged for it, come from any slot.
 
 The connection of a slot closes when the slot is done with: it has no more instructions, or is gone,
 and the harness has answered all that it was asked. If a bundle runs on for a while after that, the
-harness ends, and all slots lose it: nothing else ends a bundle.
+harness ends, and all slots lose it: nothing else ends a bundle. SIGTERM says that no slot is left.
+Then the harness has no more instructions, and may tear its DoFns down.
 """
 
 from __future__ import annotations
@@ -19,17 +21,19 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
+from sparkdrain.strangers import OTHER_IMAGE, is_own_or_of_a_container, refusal, short_stay
 from sparkdrain.v1 import relay_pb2
 
 _PATIENCE_SECONDS: Final = 3.0
 _STATUS_SECONDS: Final = 1.0
+_ANY_PORT: Final = ":0"
 # Messages with log entries that may wait for a slot.
 _LOGS_AHEAD: Final = 1000
 _WORKER_ID: Final = "worker_id"
@@ -37,13 +41,18 @@ _WORKER_ID: Final = "worker_id"
 _OF_HARNESS: Final = "/core/runtime/harness/"
 _PACKAGE: Final = "/org.apache.beam.model.fn_execution.v1."
 _DESCRIPTOR: Final = f"{_PACKAGE}BeamFnControl/GetProcessBundleDescriptor"
+_PROVISION: Final = f"{_PACKAGE}ProvisionService/GetProvisionInfo"
+_ARTIFACTS: Final = "/org.apache.beam.model.job_management.v1.ArtifactRetrievalService/"
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
 )
+_CONNECTIONS: Final = 16
+_SETUP_SECONDS: Final = 60
 
 _NOTHING: Final[tuple[bytes, ...]] = ()
 _Messages = AsyncIterator[bytes]
+_Serve = Callable[[_Messages, Any], _Messages]
 
 
 @dataclass(slots=True)
@@ -92,10 +101,15 @@ class Relay:
 
     Args:
         harness_id: what the harness says that it is.
+        patience: how many seconds the harness may take to end when no slot is left.
     """
 
-    def __init__(self, harness_id: str) -> None:
+    def __init__(self, harness_id: str, patience: float = 0.0) -> None:
         self._id = harness_id
+        self._patience = patience
+        self._here = ""
+        self._ports: set[int] = set()
+        self._met = asyncio.Event()
         self._slots: dict[str, _Part] = {}
         self._by_descriptor: dict[str, _Part] = {}
         self._requests: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -108,18 +122,23 @@ class Relay:
 
         Args:
             listener: where slots connect.
-            address: where the harness connects.
-            command: starts the harness.
+            address: where the harness connects; its port is 0 if any port will do.
+            command: starts the harness. Arguments that end with the address get the port.
         """
-        server = grpc.aio.server(options=_OPTIONS)
+        stay = short_stay(_CONNECTIONS, _SETUP_SECONDS, _SETUP_SECONDS)
+        server = grpc.aio.server(options=(*_OPTIONS, *stay))
         server.add_generic_rpc_handlers(tuple(self._services()))
-        server.add_insecure_port(address)
+        port = server.add_insecure_port(address)
+        self._ports.add(port)
+        host = address.removesuffix(_ANY_PORT)
+        self._here = address if host == address else f"{host}:{port}"
+        command = [_with_port(word, address, self._here) for word in command]
         await server.start()
         slots = await asyncio.start_unix_server(self._serve, sock=listener)
         harness = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL)
         ended = asyncio.ensure_future(harness.wait())
-        # The guard's. The harness has it, too, and is not to be left behind unreaped.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end, _STATUS_SECONDS)
+        # The guard's.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end_in_order)
         await asyncio.wait({ended, self._over}, return_when=asyncio.FIRST_COMPLETED)
         slots.close()
         if self._over.done():
@@ -135,30 +154,47 @@ class Relay:
         if not self._over.done():
             self._over.set_result(seconds)
 
+    def _end_in_order(self) -> None:
+        """Have the harness end by the end of what it listens to."""
+        self._requests.put_nowait(None)
+        self._questions.put_nowait(None)
+        self._end(self._patience if self._connected.is_set() else 0.0)
+
     # --- the harness's side -------------------------------------------------------------------
 
     def _services(self) -> list[grpc.GenericRpcHandler]:
-        both = grpc.stream_stream_rpc_method_handler
-        found = {
-            "BeamFnControl": {
-                "Control": both(self._control),
-                "GetProcessBundleDescriptor": grpc.unary_unary_rpc_method_handler(self._descriptor),
-            },
-            "BeamFnLogging": {"Logging": both(self._logging)},
-            "BeamFnWorkerStatus": {"WorkerStatus": both(self._status)},
+        found: dict[str, Iterable[_Serve]] = {
+            f"{_PACKAGE}BeamFnControl": (self.Control, self.GetProcessBundleDescriptor),
+            f"{_PACKAGE}BeamFnLogging": (self.Logging,),
+            f"{_PACKAGE}BeamFnWorkerStatus": (self.WorkerStatus,),
+            f"{_PACKAGE}ProvisionService": (self.GetProvisionInfo,),
+            _ARTIFACTS.rstrip("/"): (self.ResolveArtifacts, self.GetArtifact),
         }
         return [
-            grpc.method_handlers_generic_handler(_PACKAGE.strip("/") + name, methods)
-            for name, methods in found.items()
+            grpc.method_handlers_generic_handler(
+                service.strip("/"), {serve.__name__: self._asking(serve) for serve in methods}
+            )
+            for service, methods in found.items()
         ]
 
-    async def _ask_for_id(self, context: Any) -> None:
-        if (_WORKER_ID, self._id) not in (context.invocation_metadata() or ()):
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "no harness has this worker id")
+    def _asking(self, serve: _Serve) -> grpc.RpcMethodHandler:
+        """A handler that asks who calls before it reads a message."""
 
-    async def _control(self, responses: _Messages, context: Any) -> _Messages:
+        async def asked(messages: _Messages, context: Any) -> _Messages:
+            why = refusal(context.peer(), self._ports, is_own_or_of_a_container, OTHER_IMAGE)
+            if (_WORKER_ID, self._id) not in (context.invocation_metadata() or ()):
+                why = why or "no harness has this worker id"
+            if why:
+                await context.abort(grpc.StatusCode.PERMISSION_DENIED, why)
+            async for answer in serve(messages, context):
+                yield answer
+
+        return grpc.stream_stream_rpc_method_handler(asked)
+
+    # Services, named as Beam names them.
+
+    async def Control(self, responses: _Messages, _: Any) -> _Messages:  # noqa: N802
         """Instructions out, answers in."""
-        await self._ask_for_id(context)
         answers = asyncio.ensure_future(self._take_answers(responses))
         self._connected.set()
         try:
@@ -180,21 +216,54 @@ class Relay:
         finally:
             self._end(_STATUS_SECONDS)
 
-    async def _descriptor(self, request: bytes, context: Any) -> bytes:
+    async def GetProcessBundleDescriptor(  # noqa: N802
+        self, requests: _Messages, context: Any
+    ) -> _Messages:
         """A stage, by the slot that has bundles of it."""
-        await self._ask_for_id(context)
-        slot = self._by_descriptor.get(relay_pb2.Identified.FromString(request).id)
-        with contextlib.suppress(grpc.aio.AioRpcError):
-            if slot is not None:
-                ask = slot.channel.unary_unary(_DESCRIPTOR)
-                answer: bytes = await ask(request, metadata=slot.metadata)
-                return answer
-        await context.abort(grpc.StatusCode.NOT_FOUND, "there is no descriptor of this id")
-        raise AssertionError
+        async for request in requests:
+            slot = self._by_descriptor.get(relay_pb2.Identified.FromString(request).id)
+            async for answer in _answers_of(slot, _DESCRIPTOR, request, context):
+                yield answer
 
-    async def _logging(self, lists: _Messages, context: Any) -> _Messages:
+    async def GetProvisionInfo(  # noqa: N802
+        self, requests: _Messages, context: Any
+    ) -> _Messages:
+        """What the harness is to know, with this place for its services."""
+        async for answer in self._of_any_slot(_PROVISION, requests, context):
+            told = relay_pb2.Provisioned.FromString(answer)
+            for place in (
+                told.info.control_endpoint,
+                told.info.logging_endpoint,
+                told.info.status_endpoint,
+                told.info.artifact_endpoint,
+            ):
+                place.url = self._here
+            told.info.metadata[_WORKER_ID] = self._id
+            yield told.SerializeToString()
+
+    async def ResolveArtifacts(  # noqa: N802
+        self, requests: _Messages, context: Any
+    ) -> _Messages:
+        """Artifacts as they can be fetched here."""
+        method = f"{_ARTIFACTS}ResolveArtifacts"
+        async for answer in self._of_any_slot(method, requests, context):
+            yield answer
+
+    async def GetArtifact(self, requests: _Messages, context: Any) -> _Messages:  # noqa: N802
+        """A staged file, piece by piece."""
+        async for answer in self._of_any_slot(f"{_ARTIFACTS}GetArtifact", requests, context):
+            yield answer
+
+    async def _of_any_slot(self, method: str, requests: _Messages, context: Any) -> _Messages:
+        """The answers of one slot: all have the same files."""
+        await self._met.wait()
+        async for request in requests:
+            slot = next(iter(self._slots.values()), None)
+            async for answer in _answers_of(slot, method, request, context):
+                yield answer
+
+    async def Logging(self, lists: _Messages, _: Any) -> _Messages:  # noqa: N802
         """Log entries, each to the slot whose bundle they are from, or else to any."""
-        await self._ask_for_id(context)
         async for entries in lists:
             for entry in relay_pb2.LoggedEntries.FromString(entries).log_entries:
                 self._log(entry)
@@ -213,9 +282,8 @@ class Relay:
                     relay_pb2.LoggedEntries(log_entries=[entry]).SerializeToString()
                 )
 
-    async def _status(self, statuses: _Messages, context: Any) -> _Messages:
+    async def WorkerStatus(self, statuses: _Messages, _: Any) -> _Messages:  # noqa: N802
         """Questions how the harness is, and its answers."""
-        await self._ask_for_id(context)
         answers = asyncio.ensure_future(self._take_statuses(statuses))
         try:
             async for question in _taken(self._questions):
@@ -246,6 +314,7 @@ class Relay:
         async with grpc.aio.insecure_channel(variables["ENDPOINT"], options=_OPTIONS) as channel:
             slot = _Part(variables["HARNESS_ID"], variables["NAME"], channel)
             self._slots[slot.name] = slot
+            self._met.set()
             try:
                 await _first(gone, self._connected.wait())
                 await self._instruct(slot, gone)
@@ -291,6 +360,23 @@ def _named_in(id_: str) -> str:
     return id_.partition("-")[0]
 
 
+def _with_port(word: str, address: str, here: str) -> str:
+    """An argument of a command, in which an address without a port gets one."""
+    return word.removesuffix(address) + here if word.endswith(f"={address}") else word
+
+
+async def _answers_of(slot: _Part | None, method: str, request: bytes, context: Any) -> _Messages:
+    """What a slot's services answer, or how they fail."""
+    if slot is None:
+        await context.abort(grpc.StatusCode.NOT_FOUND, "no slot has this, or it is gone")
+        raise AssertionError
+    try:
+        async for answer in slot.channel.unary_stream(method)(request, metadata=slot.metadata):
+            yield answer
+    except grpc.aio.AioRpcError as error:
+        await context.abort(error.code(), error.details() or "")
+
+
 async def _taken(queue: asyncio.Queue[bytes | None]) -> _Messages:
     """What is in a queue, to the first None."""
     while (message := await queue.get()) is not None:
@@ -322,13 +408,14 @@ async def _first(gone: asyncio.Future[None], other: Coroutine[Any, Any, object])
     task.cancel()
 
 
-async def _main(harness_id: str, address: str, command: list[str]) -> int:
-    return await Relay(harness_id).run(socket.socket(fileno=0), address, command)
+async def _main(harness_id: str, address: str, patience: str, *command: str) -> int:
+    relay = Relay(harness_id, float(patience))
+    return await relay.run(socket.socket(fileno=0), address, list(command))
 
 
 def main() -> None:
-    """Relay as the arguments say: the id of the harness, where it connects, and its command."""
-    status = asyncio.run(_main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    """Relay as the arguments say: id and address, patience, and the command; see ``Relay``."""
+    status = asyncio.run(_main(*sys.argv[1:]))
     # Nothing is left that gRPC's threads could tell anyone.
     os._exit(status)
 

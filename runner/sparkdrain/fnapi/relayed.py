@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
@@ -12,6 +13,7 @@ from typing_extensions import override
 from sparkdrain.fnapi.process import STOP_SECONDS, Command, Life
 from sparkdrain.fnapi.public_name import public_name
 from sparkdrain.fnapi.shared_process import SharedPlace, SharedProcess, SlotInProcess
+from sparkdrain.loopback import UNIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,17 +24,34 @@ if TYPE_CHECKING:
 _HARNESS: Final = "harness"
 _SOCKET: Final = "fnapi"
 _RELAY: Final = "sparkdrain.fnapi.relay"
+# The relay puts its port there.
+_ANY_PORT: Final = "127.0.0.1:0"
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessProgram:
+    """What runs a harness in a process of its own.
+
+    Attributes:
+        name: what messages call it.
+        command: what starts it, given the harness's id, the address of its services, and a folder.
+        needs_port: whether it reaches services at a TCP port, and not at a Unix socket.
+        ends_itself: whether it ends when it has nothing more to do; else it is ended then.
+    """
+
+    name: str
+    command: Callable[[str, str, Path], Command]
+    needs_port: bool = False
+    ends_itself: bool = True
 
 
 class RelayedHarness(Life):
-    """A harness that has bundles of several slots at a time.
+    """A slot's part in a harness that has bundles of several slots at a time.
 
     Its instructions come by a relay. For elements and state it calls the services of each slot, at
     an address that no other part in a harness has: its connections there end with this part.
 
     Args:
-        name: what messages call it.
-        command: what starts the harness, given its id, the address of its services, and a folder.
         place: where the slots of the executor find the harness.
     """
 
@@ -40,16 +59,15 @@ class RelayedHarness(Life):
 
     def __init__(
         self,
-        name: str,
-        command: Callable[[str, str, Path], Command],
+        program: HarnessProgram,
         place: SharedPlace,
         services: SdkServices,
     ) -> None:
-        self._name = name
-        self._command = command
+        self._program = program
         self._place = place
         self._services = services
-        self._endpoint = services.another_socket()
+        another = services.another_port if program.needs_port else services.another_socket
+        self._endpoint = another()
         self._slot: SlotInProcess | None = None
 
     @property
@@ -70,12 +88,15 @@ class RelayedHarness(Life):
 
     def _relay(self, folder: Path) -> Command:
         """What starts a relay with a new harness."""
-        harness_id, address = secrets.token_hex(16), f"unix:{folder / _SOCKET}"
+        harness_id, own = secrets.token_hex(16), self._program
+        address = _ANY_PORT if own.needs_port else f"{UNIX}{folder / _SOCKET}"
         (folder / _HARNESS).write_text(harness_id, "ascii")
-        words, variables = self._command(harness_id, address, folder)
+        command = own.command(harness_id, address, folder)
+        patience = STOP_SECONDS if own.ends_itself else 0.0
         # Executors may have this package as an archive, which user code need not see.
         program = f"import sys; sys.path[:] = {sys.path!r}\nfrom {_RELAY} import main; main()"
-        return [sys.executable, "-c", program, harness_id, address, *words], variables
+        words = [sys.executable, "-c", program, harness_id, address, str(patience)]
+        return Command([*words, *command.words], command.variables, command.at_the_end)
 
     @override
     def connected(self) -> None:
@@ -84,7 +105,7 @@ class RelayedHarness(Life):
 
     @override
     def how_it_ended(self) -> str:
-        return "" if self._slot is None else self._slot.how_it_ended(self._name)
+        return "" if self._slot is None else self._slot.how_it_ended(self._program.name)
 
     @override
     def last_words(self) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pwd
 import threading
 from concurrent import futures
 from contextlib import suppress
@@ -29,7 +28,14 @@ from typing_extensions import override
 from sparkdrain.fnapi.worker import TORN_DOWN
 from sparkdrain.loopback import UNIX
 from sparkdrain.own_folder import OwnFolder
-from sparkdrain.strangers import AskForUser, OpenCalls, is_own, refusing, short_stay
+from sparkdrain.strangers import (
+    OTHER_IMAGE,
+    AskForUser,
+    OpenCalls,
+    is_own_or_of_a_container,
+    refusing,
+    short_stay,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +52,7 @@ _PATIENCE_SECONDS: Final = 60
 _LOOPBACK: Final = "127.0.0.1"
 _STOP_SECONDS: Final = 1.0
 _LEAVE_SECONDS: Final = 10.0
+_HANG_UP_SECONDS: Final = 0.5
 _CHUNK: Final = 1 << 20
 _WORKER_ID: Final = "worker_id"
 _STREAM_ID: Final = "data_stream_id"
@@ -60,9 +67,6 @@ _OPTIONS: Final = (
 )
 _DESCRIPTOR: Final = (
     "/org.apache.beam.model.fn_execution.v1.BeamFnControl/GetProcessBundleDescriptor"
-)
-_OTHER_USER: Final = (
-    "An image whose user has the number of a user of the executor's machine needs another number."
 )
 _REFUSING: Final = refusing(grpc.StatusCode.PERMISSION_DENIED, "no harness has this worker id")
 _LEVELS: Final = {
@@ -132,7 +136,7 @@ class SdkServices(
             _AskForWorkerId(lambda id_: id_ in self._clients or id_ in self._expected)
         ]
         if is_for_own_user:
-            asking.insert(0, AskForUser(ports, _is_own_or_of_a_container, _OTHER_USER))
+            asking.insert(0, AskForUser(ports, is_own_or_of_a_container, OTHER_IMAGE))
         # A server of its own: none takes further addresses when it has started.
         threads = futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="fnapi")
         server = grpc.server(
@@ -183,8 +187,13 @@ class SdkServices(
         os.symlink(_SOCKET, path)
         return f"{UNIX}{path}"
 
+    def another_port(self) -> str:
+        """A port as that of ``here``, which no other harness has; ``leave`` it at the end."""
+        with self._lock:
+            return self._listening(_LOOPBACK, is_for_own_user=True)
+
     def leave(self, address: str) -> None:
-        """End the connections to an address of ``at``. What is on its way has a while for that.
+        """End the connections to a port of its own. What is on its way has a while for that.
 
         An address of ``another_socket`` is not found any more; its connections end with the
         harness.
@@ -276,7 +285,7 @@ class SdkServices(
         self, request_iterator: Iterator[beam_fn_api_pb2.Elements], context: Any
     ) -> Iterator[beam_fn_api_pb2.Elements]:
         """Elements, both ways."""
-        worker = _ending_with(self._client(context).worker, context)
+        worker = _ending_with(self._client(context).worker, context, _HANG_UP_SECONDS)
         _in_thread("fnapi-data", worker.processed, request_iterator)
         return worker.to_process(_header(context, _STREAM_ID))
 
@@ -347,10 +356,20 @@ class SdkServices(
                 yield beam_artifact_api_pb2.GetArtifactResponse(data=data)
 
 
-def _ending_with(worker: SdkWorker, call: Any) -> SdkWorker:
-    """The same; a call for elements or state ends with it, if the process goes on without it."""
+def _ending_with(worker: SdkWorker, call: Any, seconds: float = 0.0) -> SdkWorker:
+    """The same; a call for elements or state ends with it, if the process goes on without it.
+
+    Args:
+        seconds: how long the call has to end by itself, which is no error in the harness.
+    """
+
+    def hang_up() -> None:
+        timer = threading.Timer(seconds, call.cancel)
+        timer.daemon = True
+        timer.start()
+
     if worker.is_shared:
-        worker.at_the_end(call.cancel)
+        worker.at_the_end(hang_up)
     return worker
 
 
@@ -367,17 +386,6 @@ def _worker_id(context: Any) -> str:
 def _header(context: Any, name: str) -> str:
     value: str = dict(context.invocation_metadata()).get(name, "")
     return value
-
-
-def _is_own_or_of_a_container(user: int) -> bool:
-    """Whether no other user of this machine has this id; a container may have users of its own."""
-    if is_own(user):
-        return True
-    try:
-        pwd.getpwuid(user)
-    except KeyError:
-        return True
-    return False
 
 
 class _AskForWorkerId(grpc.ServerInterceptor):

@@ -56,7 +56,7 @@ def stack_in(status: str, group: str = "", *, is_shared: bool = False) -> tuple[
         is_shared: whether threads may have bundles of other slots, and nothing tells of which. So
             threads at different places say nothing.
     """
-    threads = [each for each in _threads(status, group) if any(mark in each for mark in _IN_BUNDLE)]
+    threads = _in_bundles(status, group)
     if not threads or (is_shared and len(threads) > 1):
         return ()
     python = [(file, int(line), name) for file, line, name in _PYTHON.findall(threads[0])]
@@ -67,14 +67,22 @@ def stack_in(status: str, group: str = "", *, is_shared: bool = False) -> tuple[
     return tuple(python[::-1] or others)
 
 
-def waits_for_elements(status: str, group: str) -> bool:
+def waits_for_elements(status: str, group: str = "", *, is_shared: bool = False) -> bool:
     """Whether a thread of Java's processes a bundle, and can do nothing before elements come.
 
     Args:
         status: as for ``stack_in``.
         group: likewise.
+        is_shared: likewise. So only if all threads wait, it is known that this slot's does.
     """
-    return any(_AWAITS in thread for thread in _threads(status, group))
+    threads = _in_bundles(status, group)
+    waiting = [thread for thread in threads if _AWAITS in thread]
+    return waiting == threads != [] if is_shared else waiting != []
+
+
+def _in_bundles(status: str, group: str) -> list[str]:
+    """What a status says of threads that process bundles."""
+    return [each for each in _threads(status, group) if any(mark in each for mark in _IN_BUNDLE)]
 
 
 def _threads(status: str, group: str) -> list[str]:

@@ -12,15 +12,13 @@ import os
 import pkgutil
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sparkdrain.fnapi import class_paths
 from sparkdrain.fnapi.java import java_program
 from sparkdrain.fnapi.jvm_rehearsal import JvmRehearsal
+from sparkdrain.fnapi.process import Command
 from sparkdrain.fnapi.shared_process import PROGRAM, SharedProcess, lines
-
-if TYPE_CHECKING:
-    from sparkdrain.fnapi.process import Command
 
 _MEMORY: Final = "MaxRAMPercentage"
 _USERS_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
@@ -67,7 +65,7 @@ class SpareJvm:
         def command(folder: Path) -> Command:
             starting.write_text(str(folder), "utf-8")
             told = [str(classes), str(starting), str(waiting), str(rehearsed)]
-            return [*shared_java(folder, os.pathsep.join(map(str, jars))), *told], {}
+            return Command([*shared_java(folder, os.pathsep.join(map(str, jars))), *told])
 
         jvm = SharedProcess.start(command)
         rehearsal.begin()

@@ -341,7 +341,8 @@ class SdkWorker:
         if stream.is_fetched or not stream.unsent or time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + _DATA_SECONDS
-        self._looks += waits_for_elements(self.status(_STATUS_SECONDS), thread_group(self.id))
+        status = self.status(_STATUS_SECONDS)
+        self._looks += waits_for_elements(status, thread_group(self.id), is_shared=self.is_shared)
         if self._looks > 1:
             self.is_lost = True
             raise lost(_NO_DATA)

@@ -24,21 +24,31 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19sparkdrain/v1/relay.proto\x12\rsparkdrain.v1\"\x18\n\nIdentified\x12\n\n\x02id\x18\x01 \x01(\t\"_\n\x10\x41skedInstruction\x12\x16\n\x0einstruction_id\x18\x01 \x01(\t\x12\x33\n\x0eprocess_bundle\x18\xe9\x07 \x01(\x0b\x32\x1a.sparkdrain.v1.AskedBundle\"3\n\x0b\x41skedBundle\x12$\n\x1cprocess_bundle_descriptor_id\x18\x01 \x01(\t\"@\n\rLoggedEntries\x12/\n\x0blog_entries\x18\x01 \x03(\x0b\x32\x1a.sparkdrain.v1.LoggedEntry\";\n\x0bLoggedEntry\x12\x16\n\x0einstruction_id\x18\x05 \x01(\t\x12\x14\n\x0clog_location\x18\x07 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19sparkdrain/v1/relay.proto\x12\rsparkdrain.v1\"\x18\n\nIdentified\x12\n\n\x02id\x18\x01 \x01(\t\"_\n\x10\x41skedInstruction\x12\x16\n\x0einstruction_id\x18\x01 \x01(\t\x12\x33\n\x0eprocess_bundle\x18\xe9\x07 \x01(\x0b\x32\x1a.sparkdrain.v1.AskedBundle\"3\n\x0b\x41skedBundle\x12$\n\x1cprocess_bundle_descriptor_id\x18\x01 \x01(\t\";\n\x0bProvisioned\x12,\n\x04info\x18\x01 \x01(\x0b\x32\x1e.sparkdrain.v1.ProvisionedInfo\"\xe6\x02\n\x0fProvisionedInfo\x12\x36\n\x0fstatus_endpoint\x18\x07 \x01(\x0b\x32\x1d.sparkdrain.v1.ServiceAddress\x12\x37\n\x10logging_endpoint\x18\x08 \x01(\x0b\x32\x1d.sparkdrain.v1.ServiceAddress\x12\x38\n\x11\x61rtifact_endpoint\x18\t \x01(\x0b\x32\x1d.sparkdrain.v1.ServiceAddress\x12\x37\n\x10\x63ontrol_endpoint\x18\n \x01(\x0b\x32\x1d.sparkdrain.v1.ServiceAddress\x12>\n\x08metadata\x18\r \x03(\x0b\x32,.sparkdrain.v1.ProvisionedInfo.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1d\n\x0eServiceAddress\x12\x0b\n\x03url\x18\x01 \x01(\t\"@\n\rLoggedEntries\x12/\n\x0blog_entries\x18\x01 \x03(\x0b\x32\x1a.sparkdrain.v1.LoggedEntry\";\n\x0bLoggedEntry\x12\x16\n\x0einstruction_id\x18\x05 \x01(\t\x12\x14\n\x0clog_location\x18\x07 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sparkdrain.v1.relay_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_PROVISIONEDINFO_METADATAENTRY']._loaded_options = None
+  _globals['_PROVISIONEDINFO_METADATAENTRY']._serialized_options = b'8\001'
   _globals['_IDENTIFIED']._serialized_start=44
   _globals['_IDENTIFIED']._serialized_end=68
   _globals['_ASKEDINSTRUCTION']._serialized_start=70
   _globals['_ASKEDINSTRUCTION']._serialized_end=165
   _globals['_ASKEDBUNDLE']._serialized_start=167
   _globals['_ASKEDBUNDLE']._serialized_end=218
-  _globals['_LOGGEDENTRIES']._serialized_start=220
-  _globals['_LOGGEDENTRIES']._serialized_end=284
-  _globals['_LOGGEDENTRY']._serialized_start=286
-  _globals['_LOGGEDENTRY']._serialized_end=345
+  _globals['_PROVISIONED']._serialized_start=220
+  _globals['_PROVISIONED']._serialized_end=279
+  _globals['_PROVISIONEDINFO']._serialized_start=282
+  _globals['_PROVISIONEDINFO']._serialized_end=640
+  _globals['_PROVISIONEDINFO_METADATAENTRY']._serialized_start=593
+  _globals['_PROVISIONEDINFO_METADATAENTRY']._serialized_end=640
+  _globals['_SERVICEADDRESS']._serialized_start=642
+  _globals['_SERVICEADDRESS']._serialized_end=671
+  _globals['_LOGGEDENTRIES']._serialized_start=673
+  _globals['_LOGGEDENTRIES']._serialized_end=737
+  _globals['_LOGGEDENTRY']._serialized_start=739
+  _globals['_LOGGEDENTRY']._serialized_end=798
 # @@protoc_insertion_point(module_scope)

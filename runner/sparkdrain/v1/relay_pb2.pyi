@@ -26,6 +26,39 @@ class AskedBundle(_message.Message):
     process_bundle_descriptor_id: str
     def __init__(self, process_bundle_descriptor_id: _Optional[str] = ...) -> None: ...
 
+class Provisioned(_message.Message):
+    __slots__ = ("info",)
+    INFO_FIELD_NUMBER: _ClassVar[int]
+    info: ProvisionedInfo
+    def __init__(self, info: _Optional[_Union[ProvisionedInfo, _Mapping]] = ...) -> None: ...
+
+class ProvisionedInfo(_message.Message):
+    __slots__ = ("status_endpoint", "logging_endpoint", "artifact_endpoint", "control_endpoint", "metadata")
+    class MetadataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    STATUS_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    LOGGING_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    status_endpoint: ServiceAddress
+    logging_endpoint: ServiceAddress
+    artifact_endpoint: ServiceAddress
+    control_endpoint: ServiceAddress
+    metadata: _containers.ScalarMap[str, str]
+    def __init__(self, status_endpoint: _Optional[_Union[ServiceAddress, _Mapping]] = ..., logging_endpoint: _Optional[_Union[ServiceAddress, _Mapping]] = ..., artifact_endpoint: _Optional[_Union[ServiceAddress, _Mapping]] = ..., control_endpoint: _Optional[_Union[ServiceAddress, _Mapping]] = ..., metadata: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ServiceAddress(_message.Message):
+    __slots__ = ("url",)
+    URL_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    def __init__(self, url: _Optional[str] = ...) -> None: ...
+
 class LoggedEntries(_message.Message):
     __slots__ = ("log_entries",)
     LOG_ENTRIES_FIELD_NUMBER: _ClassVar[int]
