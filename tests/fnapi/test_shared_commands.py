@@ -11,20 +11,28 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apache_beam as beam
 import grpc
 import pytest
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import (
+    beam_fn_api_pb2,
+    beam_fn_api_pb2_grpc,
+    beam_provision_api_pb2,
+    beam_runner_api_pb2,
+)
 from apache_beam.transforms import environments
 
 from sparkdrain.fnapi import guard, launch
 from sparkdrain.fnapi.harness_job import HarnessJob
 from sparkdrain.fnapi.process import HarnessProcess
 from sparkdrain.fnapi.relayed import RelayedHarness
-from sparkdrain.fnapi.services import SdkServices
+from sparkdrain.fnapi.services import Admitted, SdkServices
+from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.graph.beam import common_urns
 from tests.fnapi import test_relayed
 from tests.fnapi.test_containers import DOCKER
@@ -32,6 +40,9 @@ from tests.fnapi.test_relayed import MULTI_CORE, counting, pid_of
 from tests.support.stranger import as_stranger
 from tests.support.waiting import wait_until
 from tests.test_peers import answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 WORKER = f"{sys.executable} -m sparkdrain.cli.main worker"
 STAGED = "submission_environment_dependencies.txt"
@@ -158,14 +169,28 @@ def test_a_process_has_time_to_tear_down_when_its_last_slot_is_gone(slot, tmp_pa
     wait_until((tmp_path / "torn down").exists)
 
 
-def test_a_slot_that_leaves_ends_its_stream_of_elements_and_breaks_nothing(slot, tmp_path, caplog):
+def test_a_slot_that_leaves_ends_its_stream_of_elements_and_breaks_nothing(monkeypatch):
     """An SDK that loses a connection complains, in the log of a slot that stays."""
-    first, second = slot(by_command()), slot(by_command())
-    assert pid_of(first, tmp_path, "one") == pid_of(second, tmp_path, "two")
-    first.harnesses.close()
-    pid_of(second, tmp_path, "three")
-    second.harnesses.close()
-    assert "Failed to read inputs in the data plane" not in caplog.text
+    services, worker = SdkServices(), SdkWorker("one", str, is_shared=True)
+    to_process, ended = worker.to_process, threading.Event()
+
+    def slowly(stream: str) -> Iterator[beam_fn_api_pb2.Elements]:
+        yield from to_process(stream)
+        time.sleep(0.2)  # the machine is busy
+
+    monkeypatch.setattr(worker, "to_process", slowly)
+    try:
+        services.admit(Admitted(worker, beam_provision_api_pb2.ProvisionInfo(), {}))
+        worker.send(beam_fn_api_pb2.Elements())
+        with grpc.insecure_channel(services.socket) as channel:
+            stub = beam_fn_api_pb2_grpc.BeamFnDataStub(channel)
+            call = stub.Data(iter(ended.wait, True), metadata=(("worker_id", "one"),))
+            next(call)
+            worker.close()
+            assert list(call) == []
+            ended.set()
+    finally:
+        services.stop()
 
 
 @pytest.mark.parametrize("kind", [by_command, by_image])
