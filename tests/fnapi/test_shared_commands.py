@@ -274,6 +274,45 @@ def test_who_does_not_say_the_id_is_refused(relay_at_a_port, method):
     assert said == "PERMISSION_DENIED no harness has this worker id"
 
 
+# Frames of HTTP/2 (RFC 9113): length, type, flags, stream, and what is in them.
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+PING = b"\0\0\x08\6\0\0\0\0\0" + bytes(8)
+PING_KIND, GOAWAY_KIND = 6, 7
+
+
+@pytest.fixture
+def services_of_a_slot():
+    """The address of services that know the harness ``id``."""
+    services = SdkServices()
+    services.admit(Admitted(SdkWorker("id", str), beam_provision_api_pb2.ProvisionInfo(), {}))
+    yield services.socket
+    services.stop()
+
+
+@pytest.mark.parametrize("whose", ["relay_at_a_port", "services_of_a_slot"])
+def test_a_harness_that_has_nothing_to_do_may_ask_for_a_long_time_whether_it_is_heard(
+    request, whose
+):
+    """Java and Python do so each 20 s. By default, gRPC hangs up on them soon."""
+    address = request.getfixturevalue(whose)
+    host, _, port = address.rpartition(":")
+    if host == "unix":
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(port)
+    else:
+        connection = socket.create_connection((host, int(port)))
+    with connection, connection.makefile("rb") as heard:
+        connection.sendall(PREFACE)
+        for _ in range(10):
+            connection.sendall(PING)
+            kind = None
+            while kind != PING_KIND:
+                head = heard.read(9)
+                kind = head[3]
+                heard.read(int.from_bytes(head[:3], "big"))
+                assert kind != GOAWAY_KIND
+
+
 def test_a_descriptor_that_no_slot_has_is_not_found(relay_at_a_port):
     with grpc.insecure_channel(relay_at_a_port) as channel:
         ask = channel.unary_unary(METHODS[0])

@@ -46,6 +46,9 @@ _ARTIFACTS: Final = "/org.apache.beam.model.job_management.v1.ArtifactRetrievalS
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
+    # SDKs ask each 20 s whether they are heard. gRPC would hang up on them.
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.max_ping_strikes", 0),
 )
 _CONNECTIONS: Final = 16
 _SETUP_SECONDS: Final = 60
