@@ -1,4 +1,4 @@
-"""Images of Python's and Java's SDK, made of what is on this machine, and a ``docker`` for them.
+"""Images of three SDKs, made of what is on this machine, and a ``docker`` for them.
 
 The program that starts a harness in a container is Beam's own, built from its Go module. Needs
 ``podman``, ``runc`` and ``go``, and the rights of root.
@@ -19,6 +19,7 @@ from java_program import class_path
 NEEDED: Final = ("podman", "runc", "go", "javac")
 PYTHON_IMAGE: Final = "sparkdrain-python:1"
 JAVA_IMAGE: Final = "sparkdrain-java:1"
+GO_IMAGE: Final = "sparkdrain-go:1"
 _GO: Final = Path(__file__).with_name("go")
 _BOOT: Final = "github.com/apache/beam/sdks/v2/{}/container"
 _HOME: Final = "opt/apache/beam"
@@ -45,7 +46,8 @@ class Engine:
     """
 
     def __init__(self, home: Path) -> None:
-        path = home / "bin"
+        self.path = path = home / "bin"
+        """A folder that has it alone."""
         self.flag = f"--spark_conf=spark.executorEnv.PATH={path}:{os.environ['PATH']}"
         """Has executors find it."""
         self._home = home
@@ -93,6 +95,10 @@ class Engine:
             shutil.copy(jar, jars / plain)
         self._add_libraries(root)
         self._import(root, JAVA_IMAGE, [f"PATH={java}/bin:/usr/bin:/bin", "IN_IMAGE=java"])
+
+    def make_go(self) -> None:
+        """Make ``GO_IMAGE``, which has nothing but the program that starts a worker binary."""
+        self._import(self._root("go"), GO_IMAGE, ["PATH=/usr/bin:/bin", "IN_IMAGE=go"])
 
     def close(self) -> None:
         """Remove all containers and images."""

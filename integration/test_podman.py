@@ -1,4 +1,4 @@
-"""Stages of Python and of Java in containers that podman runs, from images made here."""
+"""Stages of Python, Java and Go in containers that podman runs, from images made here."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.external import JavaExternalTransform
-from containers import JAVA_IMAGE, NEEDED, PYTHON_IMAGE, Engine
+from containers import GO_IMAGE, JAVA_IMAGE, NEEDED, PYTHON_IMAGE, Engine
 from java_expansion import expansion_service
+from test_go import built, ran
 
 from sparkdrain.errors import WorkerLost
+from tests.support.server_process import server_process
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -112,4 +114,19 @@ def test_java_stages_run_in_containers(on, engine, tmp_path):
         totals = pairs | JavaExternalTransform("Totals", service).of(2)
         assert_that(totals | beam.Map(lambda pair: pair), equal_to([("a", 9900)]))
     assert engine.times_run(JAVA_IMAGE) == 1
+    wait_until(lambda: engine.running() == [], 90.0)
+
+
+def test_a_go_program_runs_in_one_container_for_two_slots(engine, tmp_path, monkeypatch):
+    """Its image has the program of Beam's own images, which fetches the worker binary."""
+    monkeypatch.setenv("CGO_ENABLED", "0")  # no library is in the image
+    engine.make_go()
+    binary = built(tmp_path)
+    monkeypatch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
+    in_go = ["--environment_type=DOCKER", f"--environment_config={GO_IMAGE}"]
+    with server_process("--warm=off", "--spark-master-url=local[2]") as (_process, endpoint):
+        done = ran(binary, binary, endpoint, *in_go)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "read 1000\n"
+    assert engine.times_run(GO_IMAGE) == 1
     wait_until(lambda: engine.running() == [], 90.0)

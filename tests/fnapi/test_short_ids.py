@@ -17,7 +17,7 @@ from apache_beam.transforms import environments
 
 from sparkdrain.fnapi.harness import FnHarness, Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
-from sparkdrain.fnapi.short_ids import ShortIds, asking
+from sparkdrain.fnapi.short_ids import ShortIds, asking, latest
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.harness.channel.answers import BriefWorker
 from sparkdrain.metrics.merge import merge
@@ -90,6 +90,33 @@ def test_metrics_that_come_in_full_count_but_none_counts_twice():
         in_full=[counter("both", 3), counter("in full", 4)],
     )
     assert values_of(scripted.reports) == {"by id": 4, "both": 6, "in full": 8}
+
+
+def test_what_a_harness_has_told_amid_a_bundle_and_leaves_out_at_its_end_counts():
+    """Java leaves out what has not changed since it was asked how far it is."""
+    scripted = run_scripted(
+        two_stages,
+        ends,
+        early=[{"1": counter("some", 2), "2": counter("other", 3)}] * 2,
+        metrics={"2": counter("other", 7), "3": counter("third", 1)},
+    )
+    assert len(scripted.bundles) == 2
+    assert values_of(scripted.reports) == {"some": 4, "other": 14, "third": 2}
+
+
+def test_what_a_harness_has_told_amid_one_bundle_does_not_count_in_the_next():
+    scripted = run_scripted(two_stages, ends, early=[{"1": counter("some", 2)}])
+    assert len(scripted.bundles) == 2
+    assert values_of(scripted.reports) == {"some": 2}
+
+
+def test_two_answers_of_a_bundle_make_one():
+    first = answer({"a": b"1", "b": b"1"}, [counter("some", 1), counter("other", 1)])
+    second = answer({"b": b"2", "c": b"2"}, [counter("other", 2), counter("third", 2)])
+    assert latest(None, second) is second
+    both = latest(first, second)
+    assert dict(both.monitoring_data) == {"a": b"1", "b": b"2", "c": b"2"}
+    assert list(both.monitoring_infos) == [counter("some", 1), *second.monitoring_infos]
 
 
 def test_an_id_that_a_harness_does_not_explain_is_left_out_and_told_once(caplog):

@@ -22,7 +22,7 @@ from sparkdrain.graph import urns
 from tests.support.in_memory import run_in_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from apache_beam.portability.api import metrics_pb2
 
@@ -54,6 +54,8 @@ class Scripted:
         rests: what it leaves over of each bundle.
         metrics: what it counts in each bundle, by short id. It tells names if it is asked.
         in_full: metrics that come with their names.
+        early: for each bundle from the first on, what it counts, by short id, when it is asked amid
+            the bundle how far it is.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Scripted:
         rests: Iterable[api.DelayedBundleApplication] = (),
         metrics: Mapping[str, metrics_pb2.MonitoringInfo] | None = None,
         in_full: Iterable[metrics_pb2.MonitoringInfo] = (),
+        early: Iterable[Mapping[str, metrics_pb2.MonitoringInfo]] = (),
     ) -> None:
         self.worker = SdkWorker("id", str)
         self.named: list[str] = []
@@ -76,10 +79,29 @@ class Scripted:
         self._rests = list(rests)
         self._metrics = dict(metrics or {})
         self._in_full = list(in_full)
+        self._early = list(early)
+        self._known = {
+            id_: info for each in (*self._early, self._metrics) for id_, info in each.items()
+        }
         threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:
-        self.worker.responses(map(self._answer_to, self.worker.requests()))
+        self.worker.responses(self._responses())
+
+    def _responses(self) -> Iterator[api.InstructionResponse]:
+        requests = self.worker.requests()
+        for request in requests:
+            if request.WhichOneof("request") == "process_bundle" and self._early:
+                question = api.InstructionRequest()
+                question.process_bundle_progress.instruction_id = request.instruction_id
+                asks = threading.Thread(target=self.worker.ask, args=[question])
+                asks.start()
+                response = api.InstructionResponse(instruction_id=next(requests).instruction_id)
+                for id_, info in self._early.pop(0).items():
+                    response.process_bundle_progress.monitoring_data[id_] = info.payload
+                yield response
+                asks.join()
+            yield self._answer_to(request)
 
     def _answer_to(self, request: api.InstructionRequest) -> api.InstructionResponse:
         if request.WhichOneof("request") == "monitoring_infos":
@@ -104,9 +126,10 @@ class Scripted:
         response = api.InstructionResponse(instruction_id=request.instruction_id)
         response.monitoring_infos.SetInParent()
         for id_ in ids:
-            if self._metrics[id_].urn:
+            info = self._known[id_]
+            if info.urn:
                 named = response.monitoring_infos.monitoring_info[id_]
-                named.CopyFrom(self._metrics[id_])
+                named.CopyFrom(info)
                 named.ClearField("payload")
         return response
 

@@ -182,6 +182,10 @@ class _Bundle(Listener):
         self._worker.forget(self._instruction)
 
     @override
+    def progressed(self, answer: beam_fn_api_pb2.ProcessBundleProgressResponse) -> None:
+        pass
+
+    @override
     def responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
         self._response = response
         for data in response.process_bundle.elements.data:

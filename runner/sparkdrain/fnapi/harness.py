@@ -27,7 +27,7 @@ from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.outbound import Outbound
 from sparkdrain.fnapi.restrictions import FnRestrictions, LoneBundle
 from sparkdrain.fnapi.samples import Samples
-from sparkdrain.fnapi.short_ids import ANSWER_SECONDS, Answer, asking
+from sparkdrain.fnapi.short_ids import ANSWER_SECONDS, Answer, asking, latest
 from sparkdrain.fnapi.sides import SideRequests, is_of_side_input
 from sparkdrain.fnapi.sight import busiest, stack_in, times
 from sparkdrain.fnapi.timers import TimerFamilies
@@ -110,6 +110,9 @@ class Wiring:
 
 class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
     """Runs a stage in an SDK harness, one bundle after the other."""
+
+    # What the bundle has told of its metrics before its end.
+    _progress: Answer | None = None
 
     def __init__(self, stage: Stage, wiring: Wiring) -> None:
         edges, outside = wiring.edges, wiring.outside
@@ -349,9 +352,10 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._check()
         assert self._response is not None
         response = self._response.process_bundle
+        told = latest(self._progress, response)
         instruction = self._ended()
-        self._learn_names(response)
-        for metric in self._worker.short_ids.metrics(response):
+        self._learn_names(told)
+        for metric in self._worker.short_ids.metrics(told):
             self._metrics.take(*metric)
         if response.requires_finalization:
             self._to_finalize.append(instruction)
@@ -367,6 +371,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     def _ended(self) -> str:
         instruction, self._instruction, self.ending = self._instruction, "", ""
+        self._progress = None
         self._outbound = None
         for inlet in self._inlets.values():
             inlet.ended()
@@ -400,6 +405,10 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._harnesses.give_back(self._worker, keep=self._keep)
 
     # --- what comes from the harness ----------------------------------------------------------
+
+    @override
+    def progressed(self, answer: beam_fn_api_pb2.ProcessBundleProgressResponse) -> None:
+        self._progress = latest(self._progress, answer)
 
     @override
     def responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
@@ -531,14 +540,14 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     @override
     def made(self, transform: TransformId) -> int:
-        answer: Answer
+        if self._response is None:
+            self._worker.ask_amid_bundle(_progress_of(self._instruction))
+        ended = beam_fn_api_pb2.ProcessBundleResponse()
         if self._response is not None:
-            answer = self._response.process_bundle
-        else:
-            asked = self._worker.ask_amid_bundle(_progress_of(self._instruction))
-            answer = asked.process_bundle_progress
-        self._learn_names(answer)
-        infos = self._worker.short_ids.infos(answer)
+            ended = self._response.process_bundle
+        told = latest(self._progress, ended)
+        self._learn_names(told)
+        infos = self._worker.short_ids.infos(told)
         return made_by(self._descriptor.transforms[transform], infos)
 
     @override

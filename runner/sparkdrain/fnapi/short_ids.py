@@ -91,6 +91,22 @@ class ShortIds:
         return [with_payload(info, payload) for _, info, payload in self.metrics(answer)]
 
 
+def latest(before: Answer | None, after: Answer) -> Answer:
+    """What two answers of a bundle say together.
+
+    An SDK may leave out what has not changed since it told it. Java does so.
+    """
+    if before is None:
+        return after
+    together = beam_fn_api_pb2.ProcessBundleProgressResponse()
+    infos: dict[MetricName, metrics_pb2.MonitoringInfo] = {}
+    for answer in (before, after):
+        together.monitoring_data.update(answer.monitoring_data)
+        infos.update((name_of(info), info) for info in answer.monitoring_infos)
+    together.monitoring_infos.extend(infos.values())
+    return together
+
+
 def asking(ids: Iterable[str]) -> beam_fn_api_pb2.InstructionRequest:
     """Asks a harness what short ids stand for."""
     return beam_fn_api_pb2.InstructionRequest(

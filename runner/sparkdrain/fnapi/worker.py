@@ -53,6 +53,9 @@ class Listener(Protocol):
     def responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
         """The harness has answered the instruction."""
 
+    def progressed(self, answer: beam_fn_api_pb2.ProcessBundleProgressResponse) -> None:
+        """The harness has told how far it is, whoever has asked for that."""
+
     def output(self, data: beam_fn_api_pb2.Elements.Data) -> None:
         """Elements have come out of the bundle."""
 
@@ -133,6 +136,8 @@ class SdkWorker:
         self._others: dict[str, queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse | None]] = {}
         # What takes the answers to instructions that are no bundles.
         self._awaited: dict[str, Callable[[beam_fn_api_pb2.InstructionResponse], None]] = {}
+        # By the id of a question, the bundle whose progress is asked for.
+        self._asked_of: dict[str, str] = {}
         self._status_requests: queue.SimpleQueue[beam_fn_api_pb2.WorkerStatusRequest | None] = (
             queue.SimpleQueue()
         )
@@ -207,7 +212,7 @@ class SdkWorker:
         Returns:
             The answer; None if the harness is lost, or none has come in time.
         """
-        request.instruction_id = self._new_id("ask")
+        self._name_question(request)
         answer: queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse | None] = queue.SimpleQueue()
         self._others[request.instruction_id] = answer
         try:
@@ -219,6 +224,12 @@ class SdkWorker:
             return None
         finally:
             del self._others[request.instruction_id]
+
+    def _name_question(self, request: beam_fn_api_pb2.InstructionRequest) -> None:
+        """Give an instruction beside bundles an id."""
+        request.instruction_id = self._new_id("ask")
+        if bundle := request.process_bundle_progress.instruction_id:
+            self._asked_of[request.instruction_id] = bundle
 
     def send(self, elements: beam_fn_api_pb2.Elements, name: str = "") -> None:
         """Send elements. Waits while much is on the way, and takes in what comes meanwhile.
@@ -289,7 +300,7 @@ class SdkWorker:
             HarnessLost: the harness is gone.
         """
         until = time.monotonic() + seconds
-        request.instruction_id = self._new_id("ask")
+        self._name_question(request)
         answer: queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse] = queue.SimpleQueue()
         self._awaited[request.instruction_id] = answer.put
         try:
@@ -379,6 +390,9 @@ class SdkWorker:
         """Take answers in until the connection ends."""
         try:
             for response in responses:
+                if response.instruction_id in self._asked_of:
+                    # The bundle's own answer, which is yet to come, may leave out what this has.
+                    self._inbox.put(_Call(self._progressed, response))
                 other = self._others.get(response.instruction_id)
                 if other is not None:
                     other.put(response)
@@ -390,6 +404,11 @@ class SdkWorker:
             for other in list(self._others.values()):
                 other.put(None)
             self._inbox.put(self._look)
+
+    def _progressed(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
+        listener = self._listeners.get(self._asked_of.pop(response.instruction_id))
+        if listener is not None:
+            listener.progressed(response.process_bundle_progress)
 
     def _responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
         listener = self._listeners.get(response.instruction_id)
