@@ -54,7 +54,7 @@ class Listener(Protocol):
         """The harness has answered the instruction."""
 
     def progressed(self, answer: beam_fn_api_pb2.ProcessBundleProgressResponse) -> None:
-        """The harness has told how far it is, whoever has asked for that."""
+        """The harness has answered a question how far it is."""
 
     def output(self, data: beam_fn_api_pb2.Elements.Data) -> None:
         """Elements have come out of the bundle."""
