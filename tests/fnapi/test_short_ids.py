@@ -24,7 +24,7 @@ from sparkdrain.metrics.merge import merge
 from tests.fnapi.test_fn_harness import _pairs
 from tests.support.in_memory import run_in_memory
 from tests.support.restrictions import Count
-from tests.support.scripted_harness import ends_of, run_scripted
+from tests.support.scripted_harness import ELEMENT, ends_of, run_scripted
 
 
 def counter(name, value):
@@ -105,7 +105,26 @@ def test_what_a_harness_has_told_amid_a_bundle_and_leaves_out_at_its_end_counts(
 
 
 def test_what_a_harness_has_told_amid_one_bundle_does_not_count_in_the_next():
-    scripted = run_scripted(two_stages, ends, early=[{"1": counter("some", 2)}])
+    rests: list[beam_fn_api_pb2.DelayedBundleApplication] = []
+    answered: list[beam_fn_api_pb2.ProcessBundleRequest] = []
+
+    def leaves_a_rest_once(descriptor, request):
+        if not answered:
+            (step,) = (
+                id_ for id_, each in descriptor.transforms.items() if each.inputs and each.outputs
+            )
+            (entry,) = descriptor.transforms[step].inputs
+            rest = {"transform_id": step, "input_id": entry, "element": ELEMENT}
+            rests.append(beam_fn_api_pb2.DelayedBundleApplication(application=rest))
+        answered.append(request)
+        return ends_of(descriptor)
+
+    scripted = run_scripted(
+        lambda pipeline: pipeline | beam.Impulse() | beam.Map(lambda element: element),
+        leaves_a_rest_once,
+        rests=rests,
+        early=[{"1": counter("some", 2)}],
+    )
     assert len(scripted.bundles) == 2
     assert values_of(scripted.reports) == {"some": 2}
 

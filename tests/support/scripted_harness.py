@@ -51,7 +51,7 @@ class Scripted:
     Args:
         answer: what comes out of a bundle, given its descriptor and the request for it.
         asks: the states that it asks for before it answers.
-        rests: what it leaves over of each bundle.
+        rests: what it leaves over of the bundle that it answers next; taken from the list.
         metrics: what it counts in each bundle, by short id. It tells names if it is asked.
         in_full: metrics that come with their names.
         early: for each bundle from the first on, what it counts, by short id, when it is asked amid
@@ -62,7 +62,7 @@ class Scripted:
         self,
         answer: Callable[[api.ProcessBundleDescriptor, api.ProcessBundleRequest], api.Elements],
         asks: Iterable[api.StateKey] = (),
-        rests: Iterable[api.DelayedBundleApplication] = (),
+        rests: list[api.DelayedBundleApplication] | None = None,
         metrics: Mapping[str, metrics_pb2.MonitoringInfo] | None = None,
         in_full: Iterable[metrics_pb2.MonitoringInfo] = (),
         early: Iterable[Mapping[str, metrics_pb2.MonitoringInfo]] = (),
@@ -76,7 +76,7 @@ class Scripted:
         self.reports: list[SlotReport] = []
         self._answer = answer
         self._asks = list(asks)
-        self._rests = list(rests)
+        self._rests = [] if rests is None else rests
         self._metrics = dict(metrics or {})
         self._in_full = list(in_full)
         self._early = list(early)
@@ -115,6 +115,7 @@ class Scripted:
         response = api.InstructionResponse(instruction_id=id_)
         response.process_bundle.elements.CopyFrom(self._answer(descriptor, request.process_bundle))
         response.process_bundle.residual_roots.extend(self._rests)
+        self._rests.clear()
         for id_, info in self._metrics.items():
             response.process_bundle.monitoring_data[id_] = info.payload
         response.process_bundle.monitoring_infos.extend(self._in_full)
