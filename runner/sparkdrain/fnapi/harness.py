@@ -542,10 +542,8 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
     def made(self, transform: TransformId) -> int:
         if self._response is None:
             self._worker.ask_amid_bundle(_progress_of(self._instruction))
-        ended = beam_fn_api_pb2.ProcessBundleResponse()
-        if self._response is not None:
-            ended = self._response.process_bundle
-        told = latest(self._progress, ended)
+        ended = self._response or beam_fn_api_pb2.InstructionResponse()
+        told = latest(self._progress, ended.process_bundle)
         self._learn_names(told)
         infos = self._worker.short_ids.infos(told)
         return made_by(self._descriptor.transforms[transform], infos)

@@ -171,7 +171,7 @@ class Relay:
             f"{_PACKAGE}BeamFnLogging": (self.Logging,),
             f"{_PACKAGE}BeamFnWorkerStatus": (self.WorkerStatus,),
             f"{_PACKAGE}ProvisionService": (self.GetProvisionInfo,),
-            _ARTIFACTS.rstrip("/"): (self.ResolveArtifacts, self.GetArtifact),
+            _ARTIFACTS: (self.ResolveArtifacts, self.GetArtifact),
         }
         return [
             grpc.method_handlers_generic_handler(

@@ -193,7 +193,7 @@ class SdkServices(
             return self._listening(_LOOPBACK, is_for_own_user=True)
 
     def leave(self, address: str) -> None:
-        """End the connections to a port of its own. What is on its way has a while for that.
+        """End the connections to a port of ``at`` or ``another_port``; open calls have 10 s.
 
         An address of ``another_socket`` is not found any more; its connections end with the
         harness.

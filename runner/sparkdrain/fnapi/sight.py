@@ -67,7 +67,7 @@ def stack_in(status: str, group: str = "", *, is_shared: bool = False) -> tuple[
     return tuple(python[::-1] or others)
 
 
-def waits_for_elements(status: str, group: str = "", *, is_shared: bool = False) -> bool:
+def waits_for_elements(status: str, group: str, *, is_shared: bool = False) -> bool:
     """Whether a thread of Java's processes a bundle, and can do nothing before elements come.
 
     Args:
