@@ -56,8 +56,8 @@ def _watched():
 def test_a_java_program_finds_what_it_expects(tmp_path, kind, monkeypatch):
     """Groups, sums, a side input, state, timers and a splittable DoFn, each checked inside.
 
-    Two slots share one JVM. A job tells each log record of user code once, with the name of its
-    step.
+    Two slots share one JVM. What is counted for the JVM counts once, and equals what the step
+    counts. A job tells each log record of user code once, with the name of its step.
     """
     if shutil.which("javac") is None:
         pytest.skip("there is no Java compiler here")
@@ -71,11 +71,13 @@ def test_a_java_program_finds_what_it_expects(tmp_path, kind, monkeypatch):
             (job,) = client.jobs()
             told = [text for text in client.messages(job.job_id) if "There is key" in text]
             counts = client.counts(job.job_id)
+            requests = client.of_urn(job.job_id, "beam:metric:io:api_request_count:v1")
     assert done.returncode == 0, done.stderr
     assert "read 1000\n" in done.stdout
     assert "state DONE" in done.stdout
     # Its harnesses send metrics by short ids alone.
     assert counts.count(1000) > 1
+    assert requests == [1000]
     if can_share(java_program()):
         (at_a_time,) = harnesses.values()
         assert at_a_time >= 2

@@ -199,3 +199,30 @@ def test_what_finished_tasks_attempted_is_told_while_the_job_runs_and_afterwards
     gate.touch()
     assert result.state == ("CANCELLED" if is_cancelled else "FAILED")
     assert _seen(result) == (1, None)
+
+
+class _OfProcess(beam.DoFn):
+    def process(self, element):
+        Metrics.distribution("ns", "cost", process_wide=True).update(element)
+        Metrics.distribution("ns", "cost").update(element)
+        yield element
+
+
+def test_a_metric_of_whole_processes_is_of_no_step():
+    pipeline = spark_pipeline()
+    _ = (
+        pipeline
+        | beam.Create([1, 2, 3, 4])
+        | beam.Reshuffle()
+        | "Each" >> beam.ParDo(_OfProcess())
+        | "Shuffle" >> beam.Reshuffle()
+        | "Again" >> beam.ParDo(_OfProcess())
+    )
+    result = pipeline.run()
+    result.wait_until_finish()
+    found = result.metrics().query(MetricsFilter().with_name("cost"))["distributions"]
+    assert {each.key.step: each.result.data for each in found} == {
+        None: DistributionData(20, 8, 1, 4),
+        "Each": DistributionData(10, 4, 1, 4),
+        "Again": DistributionData(10, 4, 1, 4),
+    }

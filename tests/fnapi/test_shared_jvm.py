@@ -99,6 +99,24 @@ public class MemoryMonitor {
   }
 }
 """
+METRICS = """package org.apache.beam.sdk.metrics;
+import java.util.concurrent.atomic.AtomicReference;
+public class MetricsEnvironment {
+  private static final AtomicReference<MetricsContainer> OF_PROCESS = new AtomicReference<>();
+  public static MetricsContainer setProcessWideContainer(MetricsContainer container) {
+    return OF_PROCESS.getAndSet(container);
+  }
+  public static MetricsContainer getProcessWideContainer() { return OF_PROCESS.get(); }
+}
+"""
+CONTAINER = """package org.apache.beam.sdk.metrics;
+public interface MetricsContainer {
+  public class Counts implements MetricsContainer {
+    public int requests;
+    public void update(Counts other) { requests += other.requests; }
+  }
+}
+"""
 HARNESS = """package org.apache.beam.fn.harness;
 import java.io.*;
 import java.util.logging.Logger;
@@ -106,6 +124,7 @@ import org.apache.beam.fn.harness.control.ProcessBundleHandler;
 import org.apache.beam.fn.harness.logging.BeamFnLoggingClient;
 import org.apache.beam.fn.harness.status.MemoryMonitor;
 import org.apache.beam.sdk.fn.JvmInitializers;
+import org.apache.beam.sdk.metrics.*;
 public class FnHarness {
   static { System.out.println("loaded"); }
   private static String rehearsed = "";
@@ -114,6 +133,7 @@ public class FnHarness {
     JvmInitializers.fails = id.equals("fails");
     JvmInitializers.runOnStartup();
     BeamFnLoggingClient logging = new BeamFnLoggingClient(id);
+    MetricsEnvironment.setProcessWideContainer(new MetricsContainer.Counts());
     JvmInitializers.runBeforeProcessing();
     if (id.startsWith("rehearsal-")) {
       rehearsed = ", rehearsed";
@@ -132,6 +152,12 @@ public class FnHarness {
     for (String order = orders.readLine(); order != null; order = orders.readLine()) {
       String text = order;
       if (text.equals("exit")) System.exit(7);
+      if (text.startsWith("count")) {
+        MetricsContainer all = MetricsEnvironment.getProcessWideContainer();
+        ((MetricsContainer.Counts) all).requests += Integer.parseInt(text.substring(6));
+        System.out.println(((MetricsContainer.Counts) all).requests + " requests");
+        continue;
+      }
       Thread works = new Thread(() -> {
         try {
           if (text.equals("bundle")) ProcessBundleHandler.processBundle(1000000);
@@ -163,8 +189,8 @@ def jars(tmp_path_factory):
     if shutil.which("javac") is None:
         pytest.skip("there is no Java compiler here")
     place = tmp_path_factory.mktemp("classes")
-    for text in (HARNESS, MINE, LOGGING, BUNDLES, INITIALIZERS, MEMORY):
-        name = re.search(r"public class (\w+)", text)[1]
+    for text in (HARNESS, MINE, LOGGING, BUNDLES, INITIALIZERS, MEMORY, METRICS, CONTAINER):
+        name = re.search(r"public (?:class|interface) (\w+)", text)[1]
         (place / f"{name}.java").write_text(text)
     files = map(str, place.glob("*.java"))
     subprocess.run(["javac", "-d", str(place / "made"), *files], check=True)
@@ -284,6 +310,30 @@ def test_two_slots_share_a_jvm_each_with_its_log_and_its_end(jars, tmp_path):
     folder = second.folder
     second.life.stop(at_once=True)  # as if the slot had died
     wait_until(partial(is_gone, folder))
+
+
+def test_what_a_jvm_counts_for_itself_is_one_count_whichever_harness_has_started_last(
+    jars, tmp_path
+):
+    first, second = (Slot(name, jars, tmp_path / "executor") for name in ("one", "two"))
+    wait_until(lambda: "is one of mine" in first.output or "is two of mine" in first.output, 120.0)
+    early, late = (first, second) if "is one" in first.output else (second, first)
+    early.runs()
+    early.order("count 7")
+    wait_until(lambda: "7 requests" in early.output)
+    wait_until(lambda: f"is {late.name} of mine" in late.output)
+    # The SDK has made a new place for its counts.
+    early.order("count 4")
+    wait_until(lambda: "4 requests" in early.output)
+    late.runs()
+
+    def shows_all() -> bool:
+        late.order("count 0")
+        return "11 requests" in late.output
+
+    wait_until(shows_all)
+    for each in (first, second):
+        each.life.stop(at_once=True)
 
 
 def test_only_a_bundle_that_hangs_after_its_slot_ends_the_jvm_and_the_next_slot_has_another(

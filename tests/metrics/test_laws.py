@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkdrain.metrics import laws
-from sparkdrain.metrics.laws import LAWS, joined
+from sparkdrain.metrics.laws import LAWS, joined, since
 from sparkdrain.metrics.merge import merge
 from sparkdrain.metrics.shown import shown
 from sparkdrain.metrics.tally import Tally, name_of
@@ -132,6 +132,57 @@ def test_payloads_come_in_any_order_and_any_grouping(name, data):
 
     assert told(name, join(join(one, two), three)) == told(name, join(one, join(two, three)))
     assert told(name, join(one, two)) == told(name, join(two, one))
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_what_was_added_makes_with_what_was_there_what_is_there(name, data):
+    one, two = (data.draw(PAYLOADS[name]) for _ in range(2))
+    before = joined(urn_of(name), one, one)
+    after = joined(urn_of(name), before, two)
+    added = since(urn_of(name), before, after)
+    assert told(name, joined(urn_of(name), before, added)) == told(name, after)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "added"),
+    [
+        ("SUM_INT64_TYPE", INT.encode(40), INT.encode(42), INT.encode(2)),
+        ("SUM_INT64_TYPE", INT.encode(40), INT.encode(40), INT.encode(0)),
+        (
+            "DISTRIBUTION_INT64_TYPE",
+            distribution(INT, [3, 9]),
+            distribution(INT, [3, 9]),
+            distribution(INT, []),
+        ),
+        (
+            "DISTRIBUTION_DOUBLE_TYPE",
+            distribution(DOUBLE, [3, 9]),
+            distribution(DOUBLE, [3, 9, 5]),
+            monitoring_infos._encode_distribution(DOUBLE, 1, 5, 3, 9),
+        ),
+        (
+            "TOP_N_INT64_TYPE",
+            INTS.encode([5, 5, 1]),
+            INTS.encode([7, 5, 5, 5, 1]),
+            INTS.encode([7, 5]),
+        ),
+        (
+            "HISTOGRAM",
+            histogram(LINEAR, [1], 2),
+            histogram(LINEAR, [1, 4], 3),
+            histogram(LINEAR, [0, 4], 1),
+        ),
+    ],
+)
+def test_what_was_added_is_told_alone(name, before, after, added):
+    assert since(urn_of(name), before, after) == added
+
+
+def test_what_was_added_is_all_that_came_last_if_nobody_can_tell():
+    assert since("beam:metrics:of_the_future:v1", b"1", b"2") == b"2"
+    assert since(urn_of("SUM_INT64_TYPE"), b"", INT.encode(3)) == INT.encode(3)
 
 
 def several(coder, *lists):

@@ -81,8 +81,12 @@ class JobClient:
 
     def counts(self, job_id: str) -> list[int]:
         """How many elements a job has had in each PCollection, in the order of the numbers."""
+        return self.of_urn(job_id, monitoring_infos.ELEMENT_COUNT_URN)
+
+    def of_urn(self, job_id: str, urn: str) -> list[int]:
+        """The committed values of all counters of a URN, in the order of the numbers."""
         found = self.stub.GetJobMetrics(api.GetJobMetricsRequest(job_id=job_id)).metrics.committed
-        counted = (info for info in found if info.urn == monitoring_infos.ELEMENT_COUNT_URN)
+        counted = (info for info in found if info.urn == urn)
         return sorted(map(monitoring_infos.extract_counter_value, counted))
 
     def until_message(self, job_id: str, begin: str) -> str:

@@ -23,6 +23,7 @@ from tests.support.in_memory import run_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from apache_beam.portability.api import metrics_pb2
 
@@ -56,6 +57,8 @@ class Scripted:
         in_full: metrics that come with their names.
         early: for each bundle from the first on, what it counts, by short id, when it is asked amid
             the bundle how far it is.
+        told: see ``Life.told``.
+        of_process: what it counts for its process, by short id.
     """
 
     def __init__(
@@ -66,8 +69,12 @@ class Scripted:
         metrics: Mapping[str, metrics_pb2.MonitoringInfo] | None = None,
         in_full: Iterable[metrics_pb2.MonitoringInfo] = (),
         early: Iterable[Mapping[str, metrics_pb2.MonitoringInfo]] = (),
+        told: Path | None = None,
+        of_process: Mapping[str, metrics_pb2.MonitoringInfo] | None = None,
     ) -> None:
-        self.worker = SdkWorker("id", str)
+        self.worker = SdkWorker("id", str, told=lambda: told)
+        self.asked_of_process = 0
+        """How often the slot has asked what it counts for its process."""
         self.named: list[str] = []
         """The short ids that the slot has asked for."""
         self.bundles: list[api.ProcessBundleRequest] = []
@@ -80,8 +87,11 @@ class Scripted:
         self._metrics = dict(metrics or {})
         self._in_full = list(in_full)
         self._early = list(early)
+        self._of_process = dict(of_process or {})
         self._known = {
-            id_: info for each in (*self._early, self._metrics) for id_, info in each.items()
+            id_: info
+            for each in (*self._early, self._of_process, self._metrics)
+            for id_, info in each.items()
         }
         threading.Thread(target=self._work, daemon=True).start()
 
@@ -106,6 +116,12 @@ class Scripted:
     def _answer_to(self, request: api.InstructionRequest) -> api.InstructionResponse:
         if request.WhichOneof("request") == "monitoring_infos":
             return self._names(request)
+        if request.WhichOneof("request") == "harness_monitoring_infos":
+            self.asked_of_process += 1
+            response = api.InstructionResponse(instruction_id=request.instruction_id)
+            for id_, info in self._of_process.items():
+                response.harness_monitoring_infos.monitoring_data[id_] = info.payload
+            return response
         self.bundles.append(request.process_bundle)
         descriptor = self.worker.descriptor(request.process_bundle.process_bundle_descriptor_id)
         assert descriptor is not None

@@ -72,8 +72,13 @@ public final class SharedHarness {
   private static final String CHANNELS = ".io.grpc.internal.ManagedChannelOrphanWrapper";
   private static final int ALL = 1 << 20;
 
+  private static final String METRICS = "org.apache.beam.sdk.metrics.";
+
   private static Logs logs;
   private static Loader loader;
+
+  /** What the process has counted for itself. */
+  private static Object ofProcess;
 
   /** No other harness starts before the first one has connected: it runs the initializers. */
   private static final Semaphore starts = new Semaphore(1, true);
@@ -119,9 +124,12 @@ public final class SharedHarness {
       for (int next = said.read(); next >= 0; next = said.read()) {
         if (next != CONNECTED) {
           daemon(own, () -> tellTornDown(shown), "sparkdrain-torn-down");
-        } else if (isFirst.compareAndSet(true, false)) {
-          anyConnected.set(true);
-          starts.release(ALL);
+        } else {
+          countTogether();
+          if (isFirst.compareAndSet(true, false)) {
+            anyConnected.set(true);
+            starts.release(ALL);
+          }
         }
       }
     } catch (IOException error) {
@@ -161,6 +169,28 @@ public final class SharedHarness {
       Class.forName(MAIN, true, loader).getMethod("main", Function.class).invoke(null, variable);
     } finally {
       endThreads(Thread.currentThread().getThreadGroup());
+    }
+  }
+
+  /**
+   * Has all harnesses count for the process in one place. Each one that starts has put a new place there,
+   * and what was counted in it meanwhile is added.
+   */
+  private static synchronized void countTogether() {
+    try {
+      Class<?> environment = Class.forName(METRICS + "MetricsEnvironment", true, loader);
+      Class<?> container = Class.forName(METRICS + "MetricsContainer", true, loader);
+      if (ofProcess == null) {
+        ofProcess = environment.getMethod("getProcessWideContainer").invoke(null);
+        return;
+      }
+      Object another = environment.getMethod("setProcessWideContainer", container).invoke(null, ofProcess);
+      if (another != ofProcess) {
+        Class<?> type = ofProcess.getClass();
+        type.getMethod("update", type).invoke(ofProcess, another);
+      }
+    } catch (ReflectiveOperationException | LinkageError error) {
+      // This version of the SDK counts in another way.
     }
   }
 

@@ -27,9 +27,10 @@ from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.outbound import Outbound
 from sparkdrain.fnapi.restrictions import FnRestrictions, LoneBundle
 from sparkdrain.fnapi.samples import Samples
-from sparkdrain.fnapi.short_ids import ANSWER_SECONDS, Answer, asking, latest
+from sparkdrain.fnapi.short_ids import asking
 from sparkdrain.fnapi.sides import SideRequests, is_of_side_input
 from sparkdrain.fnapi.sight import busiest, stack_in, times
+from sparkdrain.fnapi.stage_metrics import StageMetrics
 from sparkdrain.fnapi.timers import TimerFamilies
 from sparkdrain.fnapi.truncation import Truncated, truncating
 from sparkdrain.fnapi.user_state import UserState, is_of_user
@@ -42,7 +43,6 @@ from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.wire import has_pairs
 from sparkdrain.harness.harness import Harness
-from sparkdrain.metrics.tally import Tally
 from sparkdrain.notes import add_note
 
 if TYPE_CHECKING:
@@ -111,9 +111,6 @@ class Wiring:
 class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
     """Runs a stage in an SDK harness, one bundle after the other."""
 
-    # What the bundle has told of its metrics before its end.
-    _progress: Answer | None = None
-
     def __init__(self, stage: Stage, wiring: Wiring) -> None:
         edges, outside = wiring.edges, wiring.outside
         components, windowings = wiring.components, wiring.windowings
@@ -150,7 +147,6 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._open_outputs: set[Any] = set()
         self._response: beam_fn_api_pb2.InstructionResponse | None = None
         self._instruction = self.ending = ""
-        self._metrics = Tally()
         self._to_finalize: list[str] = []
         self._residuals: list[beam_fn_api_pb2.DelayedBundleApplication] = []
         self._outbound: Outbound | None = None
@@ -158,6 +154,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._worker = outside.harnesses.lend(
             outside.job, stage.environment, environment, ahead=wiring.keep
         )
+        self._metrics = StageMetrics(self._worker, self._capabilities)
         self._tokens = _side_tokens(stage, self._worker, environment)
         try:
             self._descriptor = descriptor_for(
@@ -352,26 +349,17 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._check()
         assert self._response is not None
         response = self._response.process_bundle
-        told = latest(self._progress, response)
+        self._metrics.count(response)
         instruction = self._ended()
-        self._learn_names(told)
-        for metric in self._worker.short_ids.metrics(told):
-            self._metrics.take(*metric)
         if response.requires_finalization:
             self._to_finalize.append(instruction)
         if self._samples is not None:
             self._samples.look()
         return list(response.residual_roots)
 
-    def _learn_names(self, answer: Answer) -> None:
-        """Ask what metrics an answer has, if it names some for the first time."""
-        ids = self._worker.short_ids
-        if unknown := ids.unknown(answer):
-            ids.learn(answer, self._worker.ask_amid_bundle(asking(unknown), ANSWER_SECONDS))
-
     def _ended(self) -> str:
         instruction, self._instruction, self.ending = self._instruction, "", ""
-        self._progress = None
+        self._metrics.forget()
         self._outbound = None
         for inlet in self._inlets.values():
             inlet.ended()
@@ -408,7 +396,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     @override
     def progressed(self, answer: beam_fn_api_pb2.ProcessBundleProgressResponse) -> None:
-        self._progress = latest(self._progress, answer)
+        self._metrics.progressed(answer)
 
     @override
     def responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
@@ -543,9 +531,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         if self._response is None:
             self._worker.ask_amid_bundle(_progress_of(self._instruction))
         ended = self._response or beam_fn_api_pb2.InstructionResponse()
-        told = latest(self._progress, ended.process_bundle)
-        self._learn_names(told)
-        infos = self._worker.short_ids.infos(told)
+        infos = self._metrics.so_far(ended.process_bundle)
         return made_by(self._descriptor.transforms[transform], infos)
 
     @override

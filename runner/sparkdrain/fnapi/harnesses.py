@@ -179,6 +179,7 @@ class Harnesses:
             life.last_words,
             torn_down,
             life.connected,
+            told=lambda: life.told,
             is_shared=life.is_shared,
         )
         kept = _Kept(worker, life, folder, has_begun=spare is not None)

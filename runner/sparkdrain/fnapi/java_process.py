@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from sparkdrain.fnapi import class_paths
 from sparkdrain.fnapi.java import JAVA_HARNESS
-from sparkdrain.fnapi.process import STOP_SECONDS, Command, Life
+from sparkdrain.fnapi.process import STOP_SECONDS, TOLD, Command, Life
 from sparkdrain.fnapi.shared_process import SharedPlace, SharedProcess, SlotInProcess
 from sparkdrain.fnapi.spare_jvm import shared_java, take
 
@@ -73,6 +73,11 @@ class JavaProcess(Life):
     @override
     def endpoint(self) -> str:
         return self._endpoint
+
+    @property
+    @override
+    def told(self) -> Path | None:
+        return None if self._slot is None else self._slot.folder / TOLD
 
     @override
     def start(self, worker_id: str) -> None:

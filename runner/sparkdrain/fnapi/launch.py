@@ -33,7 +33,7 @@ from sparkdrain.fnapi.java import (
     java_variables,
 )
 from sparkdrain.fnapi.java_process import Jars, JavaProcess
-from sparkdrain.fnapi.process import STOP_SECONDS, Command, HarnessProcess, Life
+from sparkdrain.fnapi.process import STOP_SECONDS, TOLD, Command, HarnessProcess, Life
 from sparkdrain.fnapi.relayed import HarnessProgram, RelayedHarness
 from sparkdrain.fnapi.shared_process import SharedPlace
 from sparkdrain.graph.environments import (
@@ -214,6 +214,13 @@ class PooledHarness(Life):
             "of its user."
         )
         return HarnessNotStarted(message)
+
+    @property
+    @override
+    def told(self) -> Path | None:
+        # Only of a pool in the program itself is it known that all of it is one process.
+        is_own = self._address.startswith(UNIX)
+        return Path(f"{self._address.removeprefix(UNIX)}.{TOLD}") if is_own else None
 
     @override
     def start(self, worker_id: str) -> None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STOP_SECONDS: Final = 10.0
+TOLD: Final = "told"
+"""The name of ``Life.told`` in the folder of a process."""
+
 _LAST_WORDS_BYTES: Final = 64_000
 _LAST_WORDS_SHOWN: Final = 4000
 # Java's harness tells its secret. Harnesses of other slots may still use theirs.
@@ -54,6 +57,13 @@ class Life(Protocol):
     """
 
     is_shared: bool = False
+
+    @property
+    def told(self) -> Path | None:
+        """A file for what the process has told of its own metrics: one for all who ask it.
+
+        None if it is not known who else asks the same process.
+        """
 
     @property
     def endpoint(self) -> str:
@@ -107,6 +117,7 @@ class HarnessProcess(Life):
         self._command = command
         self._endpoint = endpoint
         self._output = folder / "output"
+        self._told = folder / TOLD
         self._at_the_end: Sequence[str] = ()
         self._patience = STOP_SECONDS if ends_itself else 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -115,6 +126,11 @@ class HarnessProcess(Life):
     @override
     def endpoint(self) -> str:
         return self._endpoint
+
+    @property
+    @override
+    def told(self) -> Path:
+        return self._told
 
     @override
     def start(self, worker_id: str) -> None:

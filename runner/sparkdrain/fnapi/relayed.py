@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from sparkdrain.fnapi.process import STOP_SECONDS, Command, Life
+from sparkdrain.fnapi.process import STOP_SECONDS, TOLD, Command, Life
 from sparkdrain.fnapi.public_name import public_name
 from sparkdrain.fnapi.shared_process import SharedPlace, SharedProcess, SlotInProcess
 from sparkdrain.loopback import UNIX
@@ -74,6 +74,11 @@ class RelayedHarness(Life):
     @override
     def endpoint(self) -> str:
         return self._endpoint
+
+    @property
+    @override
+    def told(self) -> Path | None:
+        return None if self._slot is None else self._slot.folder / TOLD
 
     @override
     def start(self, worker_id: str) -> None:

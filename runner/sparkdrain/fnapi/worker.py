@@ -27,6 +27,7 @@ from sparkdrain.fnapi.sight import waits_for_elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 # Messages with elements that may wait to be sent. The harness has a queue of its own.
 _AHEAD: Final = 3
@@ -95,6 +96,7 @@ class SdkWorker:
         last_words: what it wrote last; "" if that cannot be known.
         torn_down: set when the harness has said that all of its DoFns are torn down.
         connected: called when the harness asks for instructions.
+        told: see ``Life.told``.
         is_shared: whether the harness has bundles of other slots, too.
     """
 
@@ -106,12 +108,14 @@ class SdkWorker:
         torn_down: threading.Event | None = None,
         connected: Callable[[], object] = lambda: None,
         *,
+        told: Callable[[], Path | None] = lambda: None,
         is_shared: bool = False,
     ) -> None:
         self.id = id
         # Instructions of other slots have other ids: they may be for the same process.
         self._name = public_name(id)
         self._tell_connected = connected
+        self.told = told
         self.torn_down = torn_down or threading.Event()
         self.is_lost = False
         self.is_shared = is_shared

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
-from apache_beam.metrics.execution import MetricsContainer
+from apache_beam.metrics.execution import MetricsContainer, MetricsEnvironment
 from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operations, statesampler
 from apache_beam.runners.worker.bundle_processor import (
@@ -46,6 +46,7 @@ __all__ = [
     "DefaultTrigger",
     "ExecutionContext",
     "MetricsContainer",
+    "MetricsEnvironment",
     "bundle_processor",
     "common",
     "create_InputStream",

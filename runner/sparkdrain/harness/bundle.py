@@ -28,10 +28,12 @@ from sparkdrain.harness.keyed.due import StatefulDoFn
 from sparkdrain.harness.keyed.inlet import CalledInlet
 from sparkdrain.harness.keyed.operation import KeyedOperation
 from sparkdrain.harness.operations import counted
+from sparkdrain.harness.process_metrics import taken
 from sparkdrain.harness.restrictions import OperatedRestrictions, remainder
 from sparkdrain.harness.stateful import beam_timers, stateful_calls
 from sparkdrain.harness.step_name import raise_named
 from sparkdrain.harness.tree import made_operations
+from sparkdrain.metrics.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -91,6 +93,7 @@ class StageBundle(BundleProcessor, Harness):
         self._slot_loop: SlotLoop | None = None
         self._context: Any = None
         self._times = StepTimes(lambda: None)
+        self._of_process = Tally()
         self.ops: collections.OrderedDict[str, Any] = collections.OrderedDict()
         try:
             with not_remembered() if changing_side_inputs else contextlib.nullcontext():
@@ -275,7 +278,9 @@ class StageBundle(BundleProcessor, Harness):
 
     @override
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
-        return self._times.shared_out(self.monitoring_infos())
+        for info in taken():
+            self._of_process.add(info)
+        return self._times.shared_out(self.monitoring_infos()) + self._of_process.infos()
 
     @property
     @override
@@ -322,6 +327,7 @@ class StageBundle(BundleProcessor, Harness):
             context.close()
         for handle in self._dofns.values():
             handle.close()
+        taken()  # what was counted in vain, or since the stage has told, is not the next one's
         if error is not None:
             raise error
 

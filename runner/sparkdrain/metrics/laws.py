@@ -2,6 +2,9 @@
 
 The laws are associative and commutative, so slots, bundles and rounds may come in any order. Two
 of them are so within bounds: sums of fractions up to rounding, and tries as long as nothing is cut.
+
+A law also tells what has been added to a metric that only grows. Joined with the metric as it was,
+this makes the metric as it is.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import logging
 import math
 import struct
+from collections import Counter
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -56,11 +60,13 @@ class Law(NamedTuple):
         read: the value of a payload.
         join: the value that two values make.
         write: the payload of a value.
+        since: the value that has been added, given a value as it was, and as it is.
     """
 
     read: Callable[[bytes], Any]
     join: Callable[[Any, Any], Any]
     write: Callable[[Any], bytes]
+    since: Callable[[Any, Any], Any]
 
 
 class _Number(NamedTuple):
@@ -95,6 +101,24 @@ def joined(type_urn: str, one: bytes, other: bytes) -> bytes:
     except _UNREADABLE:
         _tell_of_payload(type_urn)
         return one if _can_be_read(law, one) else other
+
+
+def since(type_urn: str, before: bytes, after: bytes) -> bytes:
+    """The payload of what has been added to a metric that only grows.
+
+    A type without a law has the payload that came last, and so has a payload that cannot be read.
+
+    Args:
+        before: its payload as it was.
+        after: its payload as it is.
+    """
+    law = LAWS.get(type_urn)
+    if law is None:
+        return after
+    try:
+        return law.write(law.since(law.read(before), law.read(after)))
+    except _UNREADABLE:
+        return after
 
 
 def apart(type_urn: str, payload: bytes) -> bytes:
@@ -226,6 +250,19 @@ def _add_doubles(one: float, other: float) -> float:
     return one + other
 
 
+def _added(before: int, after: int) -> int:
+    return _wrapped(after - before)
+
+
+def _added_doubles(before: float, after: float) -> float:
+    return after - before
+
+
+def _as_it_is(before: Any, after: Any) -> Any:
+    # Joined with what was, it is itself.
+    return after
+
+
 def _upwards(value: float) -> tuple[bool, float, float]:
     """A total order of fractions. What is not a number is above all, and 0.0 is above -0.0."""
     if math.isnan(value):
@@ -251,6 +288,7 @@ def _itself(value: int) -> int:
 def _distribution(
     number: _Number,
     add: Callable[[Any, Any], Any],
+    added: Callable[[Any, Any], Any],
     least: Callable[[Any, Any], Any],
     most: Callable[[Any, Any], Any],
 ) -> Law:
@@ -271,7 +309,13 @@ def _distribution(
             most(one[3], other[3]),
         )
 
-    return Law(read, join, _writes(_INT, number.codec, number.codec, number.codec))
+    def since(before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[Any, ...]:
+        if before[0] == after[0]:
+            return nothing
+        return _added(before[0], after[0]), added(before[1], after[1]), *after[2:]
+
+    write = _writes(_INT, number.codec, number.codec, number.codec)
+    return Law(read, join, write, since)
 
 
 def _latest(number: _Number) -> Law:
@@ -280,7 +324,7 @@ def _latest(number: _Number) -> Law:
     def join(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
         return max(one, other, key=lambda part: (part[0], number.order(part[1])))
 
-    return Law(_reads(_take_int, number.take), join, _writes(_INT, number.codec))
+    return Law(_reads(_take_int, number.take), join, _writes(_INT, number.codec), _as_it_is)
 
 
 # --- values of which the first ones count ---------------------------------------------------------
@@ -296,7 +340,18 @@ def _first(number: _Number, *, largest: bool) -> Law:
     def join(one: list[Any], other: list[Any]) -> list[Any]:
         return sorted(one + other, key=number.order, reverse=largest)[:_MOST_VALUES]
 
-    return Law(partial(_take_several, number.take), join, number.several.encode)
+    def since(before: list[Any], after: list[Any]) -> list[Any]:
+        left = Counter(map(number.order, before))
+        added = []
+        for value in after:
+            place = number.order(value)
+            if left[place]:
+                left[place] -= 1
+            else:
+                added.append(value)
+        return added
+
+    return Law(partial(_take_several, number.take), join, number.several.encode, since)
 
 
 # --- progress -------------------------------------------------------------------------------------
@@ -376,19 +431,33 @@ def _pile(
     )
 
 
+def _piled(
+    before: metrics_pb2.HistogramValue, after: metrics_pb2.HistogramValue
+) -> metrics_pb2.HistogramValue:
+    """What has been added to a histogram."""
+    counts = list(after.bucket_counts)
+    for index, count in enumerate(before.bucket_counts):
+        counts[index] -= count
+    return metrics_pb2.HistogramValue(
+        count=after.count - before.count, bucket_options=after.bucket_options, bucket_counts=counts
+    )
+
+
 _INTS: Final = _Number(_take_int, _INT, coders.IterableCoder(coders.VarIntCoder()), _itself, 0)
 _DOUBLES: Final = _Number(
     _take_double, _DOUBLE, coders.IterableCoder(coders.FloatCoder()), _upwards, 0.0
 )
 _HISTOGRAM: Final[str] = _TYPES.HISTOGRAM.urn
 _DISTRIBUTIONS: Final[dict[str, Law]] = {
-    _TYPES.DISTRIBUTION_INT64_TYPE.urn: _distribution(_INTS, _add, min, max),
-    _TYPES.DISTRIBUTION_DOUBLE_TYPE.urn: _distribution(_DOUBLES, _add_doubles, _least, _most),
+    _TYPES.DISTRIBUTION_INT64_TYPE.urn: _distribution(_INTS, _add, _added, min, max),
+    _TYPES.DISTRIBUTION_DOUBLE_TYPE.urn: _distribution(
+        _DOUBLES, _add_doubles, _added_doubles, _least, _most
+    ),
 }
 
 LAWS: Final[dict[str, Law]] = {
-    _TYPES.SUM_INT64_TYPE.urn: Law(_read_int, _add, _INT.encode),
-    _TYPES.SUM_DOUBLE_TYPE.urn: Law(_read_double, _add_doubles, _DOUBLE.encode),
+    _TYPES.SUM_INT64_TYPE.urn: Law(_read_int, _add, _INT.encode, _added),
+    _TYPES.SUM_DOUBLE_TYPE.urn: Law(_read_double, _add_doubles, _DOUBLE.encode, _added_doubles),
     **_DISTRIBUTIONS,
     _TYPES.LATEST_INT64_TYPE.urn: _latest(_INTS),
     _TYPES.LATEST_DOUBLE_TYPE.urn: _latest(_DOUBLES),
@@ -396,9 +465,9 @@ LAWS: Final[dict[str, Law]] = {
     _TYPES.TOP_N_DOUBLE_TYPE.urn: _first(_DOUBLES, largest=True),
     _TYPES.BOTTOM_N_INT64_TYPE.urn: _first(_INTS, largest=False),
     _TYPES.BOTTOM_N_DOUBLE_TYPE.urn: _first(_DOUBLES, largest=False),
-    _TYPES.PROGRESS_TYPE.urn: Law(_work, _add_doubles, _write_work),
-    _TYPES.SET_STRING_TYPE.urn: Law(_read_texts, _unite, _write_texts),
-    _TYPES.BOUNDED_TRIE_TYPE.urn: Law(_read_trie, _graft, _write_proto),
-    _HISTOGRAM: Law(metrics_pb2.HistogramValue.FromString, _pile, _write_proto),
+    _TYPES.PROGRESS_TYPE.urn: Law(_work, _add_doubles, _write_work, _added_doubles),
+    _TYPES.SET_STRING_TYPE.urn: Law(_read_texts, _unite, _write_texts, _as_it_is),
+    _TYPES.BOUNDED_TRIE_TYPE.urn: Law(_read_trie, _graft, _write_proto, _as_it_is),
+    _HISTOGRAM: Law(metrics_pb2.HistogramValue.FromString, _pile, _write_proto, _piled),
 }
 """The laws of all types in Beam's ``MonitoringInfoTypeUrns``, by the URN of the type."""

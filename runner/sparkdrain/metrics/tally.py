@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NewType
 
 from apache_beam.portability.api import metrics_pb2
 
-from sparkdrain.metrics.laws import apart, joined
+from sparkdrain.metrics.laws import apart, joined, since
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable
 
 MetricName = NewType("MetricName", tuple[str, str, frozenset[tuple[str, str]]])
 """What a metric is of: URN, type and labels."""
@@ -37,6 +37,23 @@ class Tally:
         together = payload if known is None else joined(named.type, known[1], payload)
         self._payloads[key] = named, together
         self._made = None
+
+    def added(
+        self, infos: Iterable[metrics_pb2.MonitoringInfo]
+    ) -> list[metrics_pb2.MonitoringInfo]:
+        """What has been added to metrics that only grow, if they were as they are here.
+
+        Args:
+            infos: the metrics as they are.
+        """
+        found = []
+        for info in infos:
+            known = self._payloads.get(_key_of(name_of(info), info, info.payload))
+            if known is None:
+                found.append(info)
+            elif known[1] != info.payload:
+                found.append(with_payload(info, since(info.type, known[1], info.payload)))
+        return found
 
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
         """The metrics, each with a payload. The caller must not change them."""
