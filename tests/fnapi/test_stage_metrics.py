@@ -14,19 +14,19 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import monitoring_infos
 from apache_beam.metrics.cells import DistributionData
-from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.transforms import environments
 
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harness_job import HarnessJob
 from sparkdrain.fnapi.harnesses import Harnesses
 from sparkdrain.fnapi.launch import PooledHarness
-from sparkdrain.fnapi.stage_metrics import _news
+from sparkdrain.fnapi.stage_metrics import StageMetrics, _news
 from sparkdrain.graph.beam import common_urns
 from tests.fnapi.test_relayed import MULTI_CORE, Slot
 from tests.harness.test_process_metrics import Costs, costs, of_process
 from tests.support.in_memory import run_in_memory
-from tests.support.scripted_harness import EMBEDDING, ends_of, run_scripted
+from tests.support.scripted_harness import EMBEDDING, Scripted, ends_of, run_scripted
 
 OF_PROCESS = common_urns.protocols.HARNESS_MONITORING_INFOS.urn
 
@@ -73,6 +73,22 @@ def test_a_harness_is_not_asked_if_it_cannot_tell_or_nobody_knows_who_else_asks_
     )
     assert scripted.asked_of_process == 0
     assert of_process(scripted.reports) == {}
+
+
+def test_a_process_is_asked_once_for_all_bundles_since_it_was_asked(tmp_path):
+    scripted = Scripted(ends, told=tmp_path / "told", of_process={"1": counter(5)})
+    try:
+        metrics = StageMetrics(scripted.worker, frozenset({OF_PROCESS}))
+        asked = []
+        for bundles in (0, 1, 0, 2):
+            for _ in range(bundles):
+                metrics.count(beam_fn_api_pb2.ProcessBundleResponse())
+            found = metrics.infos()
+            asked.append(scripted.asked_of_process)
+    finally:
+        scripted.worker.close()
+    assert asked == [0, 1, 1, 2]
+    assert found == [counter(5)]
 
 
 def test_a_job_does_not_fail_of_metrics_that_cannot_be_kept(tmp_path, caplog):
