@@ -9,11 +9,14 @@ from functools import partial
 
 import apache_beam as beam
 import pytest
+from apache_beam.io.restriction_trackers import OffsetRestrictionTracker
 from apache_beam.transforms import environments, userstate, window
 
+from sparkdrain.fnapi.errors import HarnessFailed
+from sparkdrain.notes import notes_of
 from tests.support.drained import drain_after
 from tests.support.endless import Endless, numbers
-from tests.support.restrictions import Count, LeapingClock, Poll
+from tests.support.restrictions import Count, LeapingClock, Poll, Ranges
 
 SEEN: list = []
 
@@ -49,6 +52,29 @@ def test_a_long_restriction_is_interrupted_and_goes_on_in_later_rounds(run):
     rounds = run(build, slots=1)
     assert sorted(SEEN) == list(range(200))
     assert len(rounds.rounds) > 4
+
+
+class _NoSplit(OffsetRestrictionTracker):
+    def try_split(self, fraction_of_remainder):
+        raise KeyError(fraction_of_remainder)
+
+
+class _Whole(Ranges):
+    def create_tracker(self, restriction):
+        return _NoSplit(restriction)
+
+
+class _SlowAndWhole(_Slow):
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(_Whole())):
+        return super().process(element, tracker)
+
+
+def test_an_error_of_the_users_tracker_ends_a_stream_that_needs_a_split(run):
+    """Else the round of a restriction without an end would last for ever, and nobody knew why."""
+    with pytest.raises(HarnessFailed, match=r"0\.0") as raised:
+        run(lambda p: p | beam.Create([(0, 600)]) | beam.ParDo(_SlowAndWhole()), slots=1)
+    assert type(raised.value).__name__ == "KeyError"
+    assert notes_of(raised.value) == ["A restriction of 'ParDo(_SlowAndWhole)/Process' was to be split."]
 
 
 def test_what_a_dofn_puts_off_goes_on_after_its_delay_and_its_watermark_closes_windows(run):

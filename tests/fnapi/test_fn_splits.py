@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 
 import apache_beam as beam
 import pytest
+from apache_beam.io.restriction_trackers import OffsetRestrictionTracker
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import environments
 
@@ -68,7 +70,7 @@ def run_over_loopback():
 def run(monkeypatch, run_over_loopback):
     """Runs a pipeline; what could be split off amid its restrictions is fed afterwards."""
 
-    def run(ranges, *keeps):
+    def run(ranges, *keeps, dofn=None):
         given: list = []
         threads: list = []
         SEEN.clear()
@@ -93,7 +95,7 @@ def run(monkeypatch, run_over_loopback):
                 feed(inlet, given)
 
         monkeypatch.setattr(LentInlet, "feed_windowed", watched)
-        run_over_loopback(ranges, _Waits())
+        run_over_loopback(ranges, dofn or _Waits())
         return given
 
     return run
@@ -114,6 +116,29 @@ def test_whole_restrictions_that_wait_in_the_harness_are_given_away(run, monkeyp
     assert len(run(ranges, 0.5, 0.0)) == 1 + len(after)
     assert sorted(SEEN) == sorted([*before, *range(100), *after])
     assert [count for count in BUNDLES if count][:4] == [1, 2, 4, HALF + 1]
+
+
+class _NoSplit(OffsetRestrictionTracker):
+    def try_split(self, fraction_of_remainder):
+        raise KeyError(fraction_of_remainder)
+
+
+class _Whole(Ranges):
+    def create_tracker(self, restriction):
+        return _NoSplit(restriction)
+
+
+class _WaitsWhole(_Waits):
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(_Whole())):
+        return super().process(element, tracker)
+
+
+def test_a_batch_job_whose_work_cannot_be_shared_says_so_once_and_goes_on(run, caplog):
+    with caplog.at_level(logging.WARNING, "sparkdrain.fnapi.harness"):
+        assert run([(0, 100)], 0.5, 0.5, dofn=_WaitsWhole()) == []
+    assert sorted(SEEN) == list(range(100))
+    (told,) = [each for each in caplog.records if each.name == "sparkdrain.fnapi.harness"]
+    assert "KeyError: 0.5" in told.getMessage()
 
 
 class _TwoTurns(beam.DoFn):

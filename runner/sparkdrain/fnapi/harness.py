@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 import uuid
 from dataclasses import dataclass, replace
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.limits import UpTo
     from sparkdrain.harness.step_book import Frame
 
+_LOGGER = logging.getLogger(__name__)
 _FINALIZE_SECONDS: Final = 60.0
 # Bytes of elements that go in the request for a bundle. Other requests wait behind them.
 _EMBEDDED_BYTES: Final = 64 << 10
@@ -110,6 +112,9 @@ class Wiring:
 
 class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
     """Runs a stage in an SDK harness, one bundle after the other."""
+
+    # Whether it was told that bundles cannot be split.
+    _tells_no_split = False
 
     def __init__(self, stage: Stage, wiring: Wiring) -> None:
         edges, outside = wiring.edges, wiring.outside
@@ -535,9 +540,15 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         return made_by(self._descriptor.transforms[transform], infos)
 
     @override
-    def split(self, source: TransformId) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
+    def split(self, source: TransformId, step: str) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
         request = _split_of(self._instruction, source, 0.0, 1)
-        return self._worker.ask_amid_bundle(request).process_bundle_split
+        answer = self._worker.ask_amid_bundle(request)
+        if answer.error:
+            self._check()  # of a bundle that has failed, its own error counts
+            error = failed(answer.error)
+            add_note(error, f"A restriction of {step!r} was to be split.")
+            raise error
+        return answer.process_bundle_split
 
     @override
     def split_ending(
@@ -546,6 +557,13 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         answer = self._worker.ask(_split_of(bundle, source, keep, elements))
         if answer is None:
             return beam_fn_api_pb2.ProcessBundleSplitResponse()
+        if answer.error and bundle == self.ending and not self._tells_no_split:
+            self._tells_no_split = True
+            _LOGGER.warning(
+                "The work of one slot cannot be shared with idle ones: to split it failed. The job "
+                "goes on. Correct the splitting of the DoFn: %s",
+                answer.error,
+            )
         return answer.process_bundle_split
 
     @override

@@ -38,8 +38,15 @@ class LoneBundle(Protocol):
     def made(self, transform: TransformId) -> int:
         """How many elements a transform has made in the bundle, as far as the harness tells."""
 
-    def split(self, source: TransformId) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
-        """Have the harness keep what it has begun, and give back the rest, if it can."""
+    def split(self, source: TransformId, step: str) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
+        """Have the harness keep what it has begun, and give back the rest, if it can.
+
+        Args:
+            step: the name of the DoFn, for messages.
+
+        Raises:
+            HarnessFailed: user code could not split its work.
+        """
 
     def end_alone(self) -> Iterable[beam_fn_api_pb2.DelayedBundleApplication]:
         """Wait for the end of the bundle; what the DoFn has put off."""
@@ -106,7 +113,7 @@ class FnRestrictions(RestrictionInlet):
             now = clock()
             is_spent = made >= max(1, allowance.claims) or now >= until
             if is_spent and (made or now >= patience):
-                split = bundle.split(self._source)
+                split = bundle.split(self._source, self._step)
                 if split.channel_splits:
                     return split
             if now >= until:
