@@ -47,6 +47,8 @@ def slot(binary, tmp_path):
     yield make
     for each in made:
         each.harnesses.close()
+    # They end a while later, and the next test counts its own.
+    wait_until(lambda: not workers())
 
 
 def workers() -> list[int]:
