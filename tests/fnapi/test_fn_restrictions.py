@@ -74,7 +74,8 @@ def test_an_error_of_the_users_tracker_ends_a_stream_that_needs_a_split(run):
     with pytest.raises(HarnessFailed, match=r"0\.0") as raised:
         run(lambda p: p | beam.Create([(0, 600)]) | beam.ParDo(_SlowAndWhole()), slots=1)
     assert type(raised.value).__name__ == "KeyError"
-    assert notes_of(raised.value) == ["A restriction of 'ParDo(_SlowAndWhole)/Process' was to be split."]
+    (note,) = notes_of(raised.value)
+    assert note == "A restriction of 'ParDo(_SlowAndWhole)/Process' was to be split."
 
 
 def test_what_a_dofn_puts_off_goes_on_after_its_delay_and_its_watermark_closes_windows(run):
