@@ -19,7 +19,7 @@ _SDK = "github.com/apache/beam/sdks/v2/go"
 _SUITES = (
     "test/integration/primitives",
     "test/regression",
-    # All packages of the SDK whose tests run pipelines and need no service of others.
+    # Packages of the SDK whose tests run pipelines, and need no service and no further modules.
     "examples/snippets",
     "pkg/beam",
     "pkg/beam/io/fileio",
