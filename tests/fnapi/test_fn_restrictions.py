@@ -9,14 +9,13 @@ from functools import partial
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRestrictionTracker
 from apache_beam.transforms import environments, userstate, window
 
 from sparkdrain.fnapi.errors import HarnessFailed
 from sparkdrain.notes import notes_of
 from tests.support.drained import drain_after
 from tests.support.endless import Endless, numbers
-from tests.support.restrictions import Count, LeapingClock, Poll, Ranges
+from tests.support.restrictions import Count, LeapingClock, Poll, Whole
 
 SEEN: list = []
 
@@ -54,18 +53,8 @@ def test_a_long_restriction_is_interrupted_and_goes_on_in_later_rounds(run):
     assert len(rounds.rounds) > 4
 
 
-class _NoSplit(OffsetRestrictionTracker):
-    def try_split(self, fraction_of_remainder):
-        raise KeyError(fraction_of_remainder)
-
-
-class _Whole(Ranges):
-    def create_tracker(self, restriction):
-        return _NoSplit(restriction)
-
-
 class _SlowAndWhole(_Slow):
-    def process(self, element, tracker=beam.DoFn.RestrictionParam(_Whole())):
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(Whole())):
         return super().process(element, tracker)
 
 

@@ -8,7 +8,6 @@ import time
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRestrictionTracker
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import environments
 
@@ -19,7 +18,7 @@ from sparkdrain.fnapi.lent import LentInlet
 from sparkdrain.loopback import loopback_pool
 from sparkdrain.stages.batch.slot import BatchSlot
 from tests.support.in_memory import run_in_memory
-from tests.support.restrictions import Count, Ranges
+from tests.support.restrictions import Count, Ranges, Whole
 
 SEEN: list = []
 BUNDLES: list = []
@@ -118,18 +117,8 @@ def test_whole_restrictions_that_wait_in_the_harness_are_given_away(run, monkeyp
     assert [count for count in BUNDLES if count][:4] == [1, 2, 4, HALF + 1]
 
 
-class _NoSplit(OffsetRestrictionTracker):
-    def try_split(self, fraction_of_remainder):
-        raise KeyError(fraction_of_remainder)
-
-
-class _Whole(Ranges):
-    def create_tracker(self, restriction):
-        return _NoSplit(restriction)
-
-
 class _WaitsWhole(_Waits):
-    def process(self, element, tracker=beam.DoFn.RestrictionParam(_Whole())):
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(Whole())):
         return super().process(element, tracker)
 
 

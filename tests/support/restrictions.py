@@ -63,6 +63,18 @@ class Ranges(UpTo):
         return OffsetRange(element[0], element[1])
 
 
+class _NoSplit(OffsetRestrictionTracker):
+    def try_split(self, fraction_of_remainder: float) -> Any:
+        raise KeyError(fraction_of_remainder)
+
+
+class Whole(Ranges):
+    """The same, which user code fails to split."""
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return _NoSplit(restriction)
+
+
 class Count(beam.DoFn):
     """All numbers of an element (first, after the last)."""
 
