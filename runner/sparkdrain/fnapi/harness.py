@@ -28,7 +28,6 @@ from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.outbound import Outbound
 from sparkdrain.fnapi.restrictions import FnRestrictions, LoneBundle
 from sparkdrain.fnapi.samples import Samples
-from sparkdrain.fnapi.short_ids import asking
 from sparkdrain.fnapi.sides import SideRequests, is_of_side_input
 from sparkdrain.fnapi.sight import busiest, stack_in, times
 from sparkdrain.fnapi.stage_metrics import StageMetrics
@@ -640,16 +639,11 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         return (self._descriptor.transforms[found].unique_name if found else ""), None
 
     def _times(self) -> Counter[str]:
-        bundle, ids = self._instruction, self._worker.short_ids
+        bundle = self._instruction
         asked = self._worker.ask(_progress_of(bundle), _TELL_SECONDS) if bundle else None
         if asked is None:
             return times(())
-        answer = asked.process_bundle_progress
-        if unknown := ids.unknown(answer):
-            told = self._worker.ask(asking(unknown), _TELL_SECONDS)
-            if told is not None:
-                ids.learn(answer, told)
-        return times(ids.infos(answer))
+        return times(self._metrics.beside(asked.process_bundle_progress, _TELL_SECONDS))
 
     @override
     def stack(self) -> tuple[Frame, ...]:

@@ -54,6 +54,19 @@ class StageMetrics:
         self._learn_names(told)
         return self._worker.short_ids.infos(told)
 
+    def beside(self, answer: Answer, seconds: float) -> list[metrics_pb2.MonitoringInfo]:
+        """What an answer tells that came beside the bundle; from any thread.
+
+        Args:
+            seconds: how long to wait at most for names. Metrics without one are left out.
+        """
+        ids = self._worker.short_ids
+        if unknown := ids.unknown(answer):
+            explained = self._worker.ask(asking(unknown), seconds)
+            if explained is not None:
+                ids.learn(answer, explained)
+        return ids.infos(answer)
+
     def count(self, last: Answer) -> None:
         """Count what a bundle has told until its last answer."""
         told = latest(self._progress, last)
@@ -90,27 +103,21 @@ class StageMetrics:
             return []
         try:
             return _news(file, self._ask_process)
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
             _LOGGER.warning("What a harness counts for its process is asked for later: %s", error)
             return []
 
     def _ask_process(self) -> list[metrics_pb2.MonitoringInfo]:
         """All that the process has counted since its start."""
-        worker, ids = self._worker, self._worker.short_ids
         request = beam_fn_api_pb2.InstructionRequest(harness_monitoring_infos={})
-        answered = worker.ask(request, _PROCESS_SECONDS)
+        answered = self._worker.ask(request, _PROCESS_SECONDS)
         if answered is None:
             return []
         # It has the parts of an answer of a bundle.
         answer = beam_fn_api_pb2.ProcessBundleProgressResponse(
             monitoring_data=answered.harness_monitoring_infos.monitoring_data
         )
-        if unknown := ids.unknown(answer):
-            explained = worker.ask(asking(unknown), _PROCESS_SECONDS)
-            if explained is None:
-                return []
-            ids.learn(answer, explained)
-        return ids.infos(answer)
+        return self.beside(answer, _PROCESS_SECONDS)
 
 
 def _news(
