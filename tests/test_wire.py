@@ -157,6 +157,11 @@ SAMPLES = {
         ),
         (PlayedSource("t", "s", "tag", "coder", b"payload"),),
     ),
+    "plan_of_a_reader": Plan(
+        b"components",
+        ((Stage("Read", 1, (), (("t", 0),), (), (), "python", ("p",)),),),
+        (Edge(0, EdgeKind.KEYED, "p", 0, 1),),
+    ),
 }
 _each_sample = pytest.mark.parametrize("name", SAMPLES)
 

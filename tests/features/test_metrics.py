@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 import time
 
 import apache_beam as beam
@@ -9,6 +12,8 @@ import pytest
 from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.metrics.cells import DistributionData
 from apache_beam.metrics.metric import MetricResults
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
@@ -156,6 +161,63 @@ def test_elements_are_counted_where_windows_multiply_them():
         windowed = timed | beam.WindowInto(window.SlidingWindows(4, 2))
         _ = windowed | "Look" >> beam.Map(lambda n, w=beam.DoFn.WindowParam: _count("windows") or n)
     assert _committed(p.result, MetricResults.COUNTERS, "windows") == 4
+
+
+class _Seen(beam.DoFn):
+    """Stateful."""
+
+    SEEN = userstate.CombiningValueStateSpec("seen", sum)
+
+    def process(self, pair, seen=beam.DoFn.StateParam(SEEN)):
+        seen.add(1)
+        yield pair
+
+
+_PROCESS = {
+    "command": f"{sys.executable} -m sparkdrain.cli.main worker",
+    "env": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+}
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [[], ["--environment_type=PROCESS", f"--environment_config={json.dumps(_PROCESS)}"]],
+    ids=["in process", "PROCESS"],
+)
+def test_an_element_that_passes_a_shuffle_is_counted_once(environment):
+    """Between stages are Reshuffles, keys with state, and a GroupByKey."""
+    flags = ["--runner=SparkDrainRunner", "--spark_master_url=local[2]", "--progress=off"]
+    pipeline = beam.Pipeline(options=PipelineOptions([*flags, *environment]))
+    numbers = pipeline | beam.Create(range(50))
+    pairs = numbers | "Key" >> beam.Map(lambda number: (str(number % 5), number))
+    spread = pairs | "Spread" >> beam.Reshuffle()
+    seen = spread | "Same" >> beam.Map(lambda pair: pair) | "Seen" >> beam.ParDo(_Seen())
+    groups = seen | "Group" >> beam.GroupByKey()
+    _ = groups | "Count" >> beam.MapTuple(lambda key, values: (key, len(list(values))))
+    result = pipeline.run()
+    result.wait_until_finish()
+    elements = _element_counts(result)
+    fifty = dict.fromkeys(("Create/Map(decode)", "Key", "Spread", "Same", "Seen"), 50)
+    expected = {"Create/Impulse": 1, **fifty, "Group": 5, "Count": 5}
+    assert {step: elements[step] for step in expected} == expected
+
+
+def _element_counts(result) -> dict[str, int]:
+    """How many elements are told of what each transform of one output makes, by its name."""
+    asked = {"job_id": result.job_id}
+    service = result._job_service
+    pipeline = service.GetPipeline(beam_job_api_pb2.GetJobPipelineRequest(**asked)).pipeline
+    metrics = service.GetJobMetrics(beam_job_api_pb2.GetJobMetricsRequest(**asked)).metrics
+    told = {
+        info.labels["PCOLLECTION"]: beam.coders.VarIntCoder().decode(info.payload)
+        for info in metrics.committed
+        if info.urn == "beam:metric:element_count:v1"
+    }
+    return {
+        transform.unique_name: told.get(*transform.outputs.values(), 0)
+        for transform in pipeline.components.transforms.values()
+        if len(transform.outputs) == 1
+    }
 
 
 class _Gated(beam.DoFn):

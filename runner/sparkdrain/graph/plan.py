@@ -78,6 +78,8 @@ class Stage:
     sinks: tuple[tuple[TransformId, EdgeId], ...]
     side_inputs: tuple[SideInput, ...]
     environment: str
+    counted_elsewhere: tuple[PCollectionId, ...] = ()
+    """What it reads and another stage counts, so that an element counts once in the metrics."""
 
 
 @sent_as(plan_pb2.PlayedSource)

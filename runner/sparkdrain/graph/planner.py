@@ -39,6 +39,7 @@ class _Part:
     ends: list[beam_runner_api_pb2.PTransform] = field(default_factory=list)
     read_by: dict[PCollectionId, EdgeId] = field(default_factory=dict)
     """The edge through which a PCollection comes in under its own name."""
+    counted_elsewhere: list[PCollectionId] = field(default_factory=list)
 
 
 class Planner:
@@ -53,6 +54,8 @@ class Planner:
         self._edges: list[Edge] = []
         # One edge serves all consumers of a PCollection that want it the same way.
         self._edge_ids: dict[tuple[EdgeKind, str, int, bool, bool, str, str], EdgeId] = {}
+        # What no stage makes is counted by the first that reads it.
+        self._counted: set[PCollectionId] = set()
 
     def plan(self) -> Plan:
         """The plan; to be called once."""
@@ -161,12 +164,19 @@ class Planner:
             return
         name = self._name_in(part, pcollection, edge)
         transform.proto.inputs[tag] = name
-        self._add_source(part, edge, name)
+        if self._add_source(part, edge, name) and self._is_counted(pcollection):
+            part.counted_elsewhere.append(name)
         if transform.gated:
             part.side_inputs = [
                 replace(side, main=edge) if side.transform == transform.id else side
                 for side in part.side_inputs
             ]
+
+    def _is_counted(self, pcollection: PCollectionId) -> bool:
+        """Whether a stage counts a PCollection that another one reads; else, that one does."""
+        is_counted = pcollection in self._counted or not self._producer[pcollection].is_runner
+        self._counted.add(pcollection)
+        return is_counted
 
     def _name_in(self, part: _Part, pcollection: PCollectionId, edge: EdgeId) -> PCollectionId:
         """What a PCollection is called in a part that reads it through ``edge``.
@@ -229,10 +239,11 @@ class Planner:
             )
         )
 
-    def _add_source(self, part: _Part, edge: EdgeId, pcollection: PCollectionId) -> None:
+    def _add_source(self, part: _Part, edge: EdgeId, pcollection: PCollectionId) -> bool:
+        """Have a part read an edge; whether it did not yet."""
         id_ = TransformId(f"edge {edge}/Read")
         if any(source == id_ for source, _ in part.sources):
-            return
+            return False
         part.sources.append((id_, edge))
         part.ends.append(
             beam_runner_api_pb2.PTransform(
@@ -241,6 +252,7 @@ class Planner:
                 outputs={"out": pcollection},
             )
         )
+        return True
 
     def _stage(self, part: _Part) -> Stage:
         first = part.transforms[0]
@@ -269,4 +281,5 @@ class Planner:
             sinks=tuple(part.sinks),
             side_inputs=tuple(part.side_inputs),
             environment=next(iter(environments), ""),
+            counted_elsewhere=tuple(part.counted_elsewhere),
         )

@@ -65,7 +65,7 @@ class Sink(_message.Message):
     def __init__(self, transform: _Optional[str] = ..., edge: _Optional[int] = ...) -> None: ...
 
 class Stage(_message.Message):
-    __slots__ = ("name", "level", "transforms", "sources", "sinks", "side_inputs", "environment")
+    __slots__ = ("name", "level", "transforms", "sources", "sinks", "side_inputs", "environment", "counted_elsewhere")
     NAME_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     TRANSFORMS_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +73,7 @@ class Stage(_message.Message):
     SINKS_FIELD_NUMBER: _ClassVar[int]
     SIDE_INPUTS_FIELD_NUMBER: _ClassVar[int]
     ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
     name: str
     level: int
     transforms: _containers.RepeatedCompositeFieldContainer[Transform]
@@ -80,7 +81,8 @@ class Stage(_message.Message):
     sinks: _containers.RepeatedCompositeFieldContainer[Sink]
     side_inputs: _containers.RepeatedCompositeFieldContainer[SideInput]
     environment: str
-    def __init__(self, name: _Optional[str] = ..., level: _Optional[int] = ..., transforms: _Optional[_Iterable[_Union[Transform, _Mapping]]] = ..., sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ..., sinks: _Optional[_Iterable[_Union[Sink, _Mapping]]] = ..., side_inputs: _Optional[_Iterable[_Union[SideInput, _Mapping]]] = ..., environment: _Optional[str] = ...) -> None: ...
+    counted_elsewhere: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., level: _Optional[int] = ..., transforms: _Optional[_Iterable[_Union[Transform, _Mapping]]] = ..., sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ..., sinks: _Optional[_Iterable[_Union[Sink, _Mapping]]] = ..., side_inputs: _Optional[_Iterable[_Union[SideInput, _Mapping]]] = ..., environment: _Optional[str] = ..., counted_elsewhere: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PlayedSource(_message.Message):
     __slots__ = ("transform", "stream", "tag", "coder", "payload")
