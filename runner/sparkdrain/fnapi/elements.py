@@ -9,6 +9,7 @@ from apache_beam.coders.coder_impl import create_InputStream
 
 from sparkdrain.fnapi.errors import garbled
 from sparkdrain.shuffle.coding import metadata_coder
+from sparkdrain.shuffle.elements import ElementWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -124,12 +125,10 @@ class Metadata:
 def encode_values(metadata: bytes, values: Iterable[bytes]) -> bytes:
     """Elements that share their metadata."""
     short = _SHORT
-    return b"".join(
-        [
-            metadata + (short[len(value)] if len(value) < 128 else prefix(len(value))) + value
-            for value in values
-        ]
-    )
+    parts = [
+        (short[len(value)] if len(value) < 128 else prefix(len(value))) + value for value in values
+    ]
+    return metadata + metadata.join(parts) if parts else b""
 
 
 def encode_groups(
@@ -177,6 +176,7 @@ class Output:
 
     def __init__(self, writer: Writer, metadata: Metadata, *, pairs: bool) -> None:
         self._write: Callable[[Any, Any], None] = writer.write
+        self._write_run = writer.write_encoded if isinstance(writer, ElementWriter) else None
         self._metadata = metadata
         self._pairs = pairs
         # Mostly, elements have the metadata of the one before.
@@ -189,23 +189,57 @@ class Output:
         Raises:
             HarnessGarbled: an element is not what the coders of the pipeline write.
         """
-        position, size = 0, len(data)
-        write, known, context, pairs = self._write, self._known, self._context, self._pairs
-        length = len(known)
+        position = 0
+        if self._write_run is not None:
+            if not (self._known and data.startswith(self._known)):
+                self._read_metadata(data, 0)
+            elements, position = leading_run(data, self._known)
+            self._write_run(elements, self._context)
+        write, pairs, size = self._write, self._pairs, len(data)
         while position < size:
+            known = self._known
+            if known and data.startswith(known, position):
+                position += len(known)
+            else:
+                position = self._read_metadata(data, position)
             try:
-                if known and data.startswith(known, position):
-                    position += length
-                else:
-                    context, behind = self._metadata.decode(data, position)
-                    known = self._known = data[position:behind]
-                    self._context, length, position = context, len(known), behind
                 value, position = unprefixed(data, position)
                 if pairs:
                     item, position = unprefixed(data, position)
-            except Exception as error:  # Beam's streams tell their end in many ways
+            except IndexError as error:
                 raise garbled(repr(error)) from error
             if position > size:
                 missing = f"{position - size} bytes are missing at the end"
                 raise garbled(missing)
-            write((value, item) if pairs else value, context)
+            write((value, item) if pairs else value, self._context)
+
+    def _read_metadata(self, data: bytes, position: int) -> int:
+        """Learn the metadata at a position; the position behind it."""
+        try:
+            self._context, behind = self._metadata.decode(data, position)
+        except Exception as error:  # Beam's streams tell their end in many ways
+            raise garbled(repr(error)) from error
+        self._known = data[position:behind]
+        return behind
+
+
+def leading_run(data: bytes, metadata: bytes) -> tuple[list[bytes], int]:
+    """The elements with which a message begins, as long as they have the same metadata.
+
+    What stands between two occurrences of the metadata is an element if its length says so. If it
+    does not, the metadata is a part of an element's value, or other metadata follows.
+
+    Args:
+        data: begins with the metadata.
+
+    Returns:
+        The values with their lengths, and the position behind them.
+    """
+    parts = data.split(metadata)
+    del parts[0]
+    for number, part in enumerate(parts):
+        size = len(part) - 1
+        if not (0 <= size < 128 and part[0] == size) and unprefixed_end(part, 0) != len(part):
+            del parts[number:]
+            break
+    return parts, len(metadata) * len(parts) + sum(map(len, parts))

@@ -88,6 +88,23 @@ class ElementWriter:
         if self._left <= 0:
             self._end_turn()
 
+    def write_encoded(self, elements: list[bytes], context: Any) -> None:
+        """Append elements that share their metadata, given in nested coding."""
+        position = 0
+        while position < len(elements):
+            if context is not self._context:
+                self._switch_context(context)
+            some = elements[position : position + self._left]
+            if self._mixed:
+                metadata = self._coding.metadata.encode(context.with_value(b""))
+                some = [metadata + element for element in some]
+            self._stream.write(b"".join(some))
+            self._buffer.count += len(some)
+            self._left -= len(some)
+            position += len(some)
+            if self._left <= 0:
+                self._end_turn()
+
     def _switch_context(self, context: Any) -> None:
         buffer = self._buffer
         known = buffer.context
