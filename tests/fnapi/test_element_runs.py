@@ -36,15 +36,15 @@ class Blocks:
     """An edge whose blocks are kept."""
 
     def __init__(self, targets: int = 1, kind: type[ElementWriter] = ElementWriter) -> None:
-        self.blocks: list[bytes] = []
-        outbox = SimpleNamespace(slot=0, put=lambda _, __, block: self.blocks.append(block))
+        self.blocks: list[tuple[int, bytes]] = []
+        outbox = SimpleNamespace(slot=0, put=lambda _, *block: self.blocks.append(block))
         self.writer = kind(0, CODING, outbox, list(range(targets)), 1 << 12)
         self.output = Output(self.writer, METADATA, pairs=False)
 
-    def read(self) -> list[tuple[int, bytes]]:
-        """Elements with their times."""
+    def read(self, target: int | None = None) -> list[tuple[int, bytes]]:
+        """Elements with their times, of one target or of all."""
         self.writer.flush()
-        return read(self.blocks)
+        return read(block for to, block in self.blocks if target in (None, to))
 
 
 def read(blocks) -> list[tuple[int, bytes]]:
@@ -77,6 +77,13 @@ def test_elements_are_dealt_out_to_slots_and_none_is_lost(runs, targets):
     edge = Blocks(targets)
     edge.output.take(message(elements))
     assert sorted(edge.read()) == sorted(elements)
+
+
+def test_a_message_is_dealt_out_evenly():
+    edge = Blocks(targets=4)
+    edge.output.take(message([(1, b"%d" % n) for n in range(10_000)]))
+    for target in range(4):
+        assert 2_000 < len(edge.read(target)) < 3_000
 
 
 @given(ELEMENTS.filter(bool), st.data())
