@@ -103,6 +103,15 @@ def test_what_is_encoded_together_is_one_run(values, metadata):
         assert leading_run(data, metadata) == (list(map(prefixed, values)), len(data))
 
 
+def test_metadata_in_a_value_does_not_end_it():
+    head, first, last = HEADS[0], prefixed(b"a"), prefixed(b"b")
+    amid = prefixed(b"c" + head + b"d")
+    assert leading_run(head + first + head + amid + head + last, head) == (
+        [first],
+        len(head + first),
+    )
+
+
 class _OnlyRuns(ElementWriter):
     def write(self, value, context):
         raise AssertionError(value)
