@@ -79,6 +79,14 @@ def test_elements_are_dealt_out_to_slots_and_none_is_lost(runs, targets):
     assert sorted(edge.read()) == sorted(elements)
 
 
+def test_elements_that_hardly_share_a_time_keep_theirs():
+    elements = [(n % 3, b"%d" % n) for n in range(100)]
+    edge = Blocks(targets=2)
+    for each in elements:
+        edge.output.take(message([each]))
+    assert sorted(edge.read()) == sorted(elements)
+
+
 def test_a_message_is_dealt_out_evenly():
     edge = Blocks(targets=4)
     edge.output.take(message([(1, b"%d" % n) for n in range(10_000)]))
