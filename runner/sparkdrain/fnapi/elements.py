@@ -189,29 +189,44 @@ class Output:
         Raises:
             HarnessGarbled: an element is not what the coders of the pipeline write.
         """
-        position = 0
-        if self._write_run is not None:
-            if not (self._known and data.startswith(self._known)):
-                self._read_metadata(data, 0)
-            elements, position = leading_run(data, self._known)
-            self._write_run(elements, self._context)
-        write, pairs, size = self._write, self._pairs, len(data)
+        position, size = self._take_run(data), len(data)
+        write, pairs, known, context = self._write, self._pairs, self._known, self._context
+        item = b""
         while position < size:
-            known = self._known
             if known and data.startswith(known, position):
                 position += len(known)
             else:
                 position = self._read_metadata(data, position)
+                known, context = self._known, self._context
             try:
-                value, position = unprefixed(data, position)
+                # Nearly all keys and values are short.
+                if data[position] < 128:
+                    start, position = position + 1, position + 1 + data[position]
+                    value = data[start:position]
+                else:
+                    value, position = unprefixed(data, position)
                 if pairs:
-                    item, position = unprefixed(data, position)
+                    if data[position] < 128:
+                        start, position = position + 1, position + 1 + data[position]
+                        item = data[start:position]
+                    else:
+                        item, position = unprefixed(data, position)
             except IndexError as error:
                 raise garbled(repr(error)) from error
             if position > size:
                 missing = f"{position - size} bytes are missing at the end"
                 raise garbled(missing)
-            write((value, item) if pairs else value, self._context)
+            write((value, item) if pairs else value, context)
+
+    def _take_run(self, data: bytes) -> int:
+        """Write the elements at the beginning that share their metadata; where they end."""
+        if self._write_run is None:
+            return 0
+        if not (self._known and data.startswith(self._known)):
+            self._read_metadata(data, 0)
+        elements, end = leading_run(data, self._known)
+        self._write_run(elements, self._context)
+        return end
 
     def _read_metadata(self, data: bytes, position: int) -> int:
         """Learn the metadata at a position; the position behind it."""
