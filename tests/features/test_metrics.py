@@ -173,21 +173,20 @@ class _Seen(beam.DoFn):
         yield pair
 
 
-_PROCESS = {
-    "command": f"{sys.executable} -m sparkdrain.cli.main worker",
-    "env": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-}
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [[], ["--environment_type=PROCESS", f"--environment_config={json.dumps(_PROCESS)}"]],
-    ids=["in process", "PROCESS"],
-)
-def test_an_element_that_passes_a_shuffle_is_counted_once(environment):
+def test_an_element_that_passes_a_shuffle_is_counted_once():
     """Between stages are Reshuffles, keys with state, and a GroupByKey."""
-    flags = ["--runner=SparkDrainRunner", "--spark_master_url=local[2]", "--progress=off"]
-    pipeline = beam.Pipeline(options=PipelineOptions([*flags, *environment]))
+    process = {
+        "command": f"{sys.executable} -m sparkdrain.cli.main worker",
+        "env": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    }
+    options = PipelineOptions(
+        runner="SparkDrainRunner",
+        spark_master_url="local[2]",
+        progress="off",
+        environment_type="PROCESS",
+        environment_config=json.dumps(process),
+    )
+    pipeline = beam.Pipeline(options=options)
     numbers = pipeline | beam.Create(range(50))
     pairs = numbers | "Key" >> beam.Map(lambda number: (str(number % 5), number))
     spread = pairs | "Spread" >> beam.Reshuffle()
