@@ -122,8 +122,8 @@ audit: $(READY) ## Ask the package index which locked packages are vulnerable
 sbom: $(READY) ## Write a bill of materials of the package and its extras (CycloneDX)
 	@mkdir -p out
 	@"$(UV)" pip compile pyproject.toml --all-extras --quiet --universal --python-version 3.10 \
-		--constraint requirements.lock --no-emit-index-url --no-header --no-annotate \
-		--output-file out/requirements.txt
+		--config-file .ci/sbom.toml --constraint requirements.lock --no-emit-index-url \
+		--no-header --no-annotate --output-file out/requirements.txt
 	@"$(UV)" tool run --quiet --python $(RUN) --from 'cyclonedx-bom>=7.5,<8' cyclonedx-py \
 		requirements out/requirements.txt --pyproject pyproject.toml --mc-type application \
 		--output-reproducible --of JSON --output-file out/sbom.json
