@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
 
 import apache_beam as beam
@@ -12,13 +9,13 @@ import pytest
 from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.metrics.cells import DistributionData
 from apache_beam.metrics.metric import MetricResults
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
 from engines import spark_pipeline
 
+from tests.support.process_options import process_options
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -175,18 +172,7 @@ class _Seen(beam.DoFn):
 
 def test_an_element_that_passes_a_shuffle_is_counted_once():
     """Between stages are Reshuffles, keys with state, and a GroupByKey."""
-    process = {
-        "command": f"{sys.executable} -m sparkdrain.cli.main worker",
-        "env": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    }
-    options = PipelineOptions(
-        runner="SparkDrainRunner",
-        spark_master_url="local[2]",
-        progress="off",
-        environment_type="PROCESS",
-        environment_config=json.dumps(process),
-    )
-    pipeline = beam.Pipeline(options=options)
+    pipeline = beam.Pipeline(options=process_options(progress="off"))
     numbers = pipeline | beam.Create(range(50))
     pairs = numbers | "Key" >> beam.Map(lambda number: (str(number % 5), number))
     spread = pairs | "Spread" >> beam.Reshuffle()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
 import psutil
 import pytest
 from apache_beam.metrics import Metrics, MetricsFilter
-from apache_beam.options.pipeline_options import PipelineOptions
+
+from tests.support.process_options import process_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,17 +53,7 @@ def test_a_batch_job_whose_harness_is_killed_is_exact(tmp_path, caplog):
     """It is killed between two groups, when the numbers are counted and some sums are made."""
     mark, made = tmp_path / "mark", tmp_path / "made"
     made.mkdir()
-    config = {
-        "command": f"{sys.executable} -m sparkdrain.cli.main worker",
-        "env": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    }
-    options = PipelineOptions(
-        runner="SparkDrainRunner",
-        spark_master_url="local[2]",
-        environment_type="PROCESS",
-        environment_config=json.dumps(config),
-    )
-    pipeline = beam.Pipeline(options=options)
+    pipeline = beam.Pipeline(options=process_options())
     sums = (
         pipeline
         | beam.Create(range(NUMBERS))
