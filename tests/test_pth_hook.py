@@ -129,16 +129,17 @@ def test_at_every_start_only_one_small_module_is_loaded(installed):
     assert on - off == {"sparkdrain_hook"}
 
 
-def test_the_hook_costs_less_than_a_millisecond(installed):
+def test_the_hook_costs_a_few_hundred_calls(installed):
+    """On one machine these were half a millisecond; most of them import the module."""
     line = zipfile.ZipFile(installed.wheel).read("sparkdrain_hook.pth").decode()
-    # As `site` does it; processor time, because other work on the machine is none of our cost.
     code = (
-        "import os, time; del os.environ['SPARKDRAIN_NO_HOOK']; begin = time.process_time_ns()\n"
-        f"exec({line!r})\n"
-        "print(time.process_time_ns() - begin)\n"
+        "import os, sys; del os.environ['SPARKDRAIN_NO_HOOK']; seen = []\n"
+        "sys.setprofile(lambda frame, event, _: seen.append(event))\n"
+        f"exec({line!r})\n"  # as `site` does it
+        "sys.setprofile(None); print(len(seen))\n"
     )
-    costs = [int(installed.python("-c", code, SPARKDRAIN_NO_HOOK="1").stdout) for _ in range(7)]
-    assert min(costs) < 1_000_000, costs
+    ended = installed.python("-c", code, SPARKDRAIN_NO_HOOK="1")
+    assert int(ended.stdout) < 2000, ended.stderr
 
 
 def test_an_editable_install_has_the_hook_too(tmp_path):

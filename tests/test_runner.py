@@ -4,7 +4,6 @@ import logging
 import os
 import signal
 import threading
-import time
 
 import apache_beam as beam
 import grpc
@@ -21,6 +20,7 @@ from sparkdrain.errors import BadOption, BadSetup, Cancelled, Unsupported, UserC
 from sparkdrain.invocation import Outcome
 from sparkdrain.own_folder import own_room
 from sparkdrain.spark_master import beam_default_master
+from tests.support.calls import calls_of
 
 
 def start(*flags: str, build=lambda p: p | beam.Create([1]), **keywords):
@@ -380,18 +380,12 @@ def test_a_lost_connection_is_told_as_such(serve, monkeypatch):
 
 
 def test_what_surrounds_the_engine_costs_little(in_process):
+    """Beam's own calls are the most; on one machine this was a tenth of a second."""
     in_process(FakeEngine())
     start().wait_until_finish()
-
-    def once() -> float:
-        options = PipelineOptions(["--runner=SparkDrainRunner"])
-        pipeline = beam.Pipeline(options=options)
-        _ = pipeline | beam.Create([1]) | beam.Map(str)
-        begin = time.process_time()
-        pipeline.run().wait_until_finish()
-        return time.process_time() - begin
-
-    assert min(once() for _ in range(5)) < 0.1
+    pipeline = beam.Pipeline(options=PipelineOptions(["--runner=SparkDrainRunner"]))
+    _ = pipeline | beam.Create([1]) | beam.Map(str)
+    assert calls_of(lambda: pipeline.run().wait_until_finish()) < 100_000
 
 
 def test_a_service_elsewhere_hears_of_the_folder_that_the_program_means(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import apache_beam as beam
@@ -14,9 +13,13 @@ from apache_beam.utils.timestamp import Timestamp
 
 import sparkdrain
 import timers_state
+from tests.support.calls import calls_of
 from tests.support.in_memory_rounds import DEFAULTS, InMemoryRounds, plan_of
 
-OURS = tuple(str(Path(package.__file__).parent) for package in (sparkdrain, timers_state))
+OURS = (
+    *(str(Path(package.__file__).parent) for package in (sparkdrain, timers_state)),
+    "<compiled",  # what is written for a stage
+)
 
 
 class Summed(beam.DoFn):
@@ -66,21 +69,11 @@ def calls(dofn, keys):
     numbers = pipeline | beam.Create([0]) | beam.FlatMap(lambda _: range(keys))
     pairs = numbers | beam.Map(lambda number: (str(number), 1)).with_output_types(tuple[str, int])
     _ = pairs | beam.ParDo(dofn) | "Out" >> beam.Map(lambda each: each)
-    count = 0
-
-    def noted(frame, event, _):
-        nonlocal count
-        name = frame.f_code.co_filename
-        count += event == "call" and (name.startswith(OURS) or name.startswith("<compiled"))
-
     rounds = InMemoryRounds(plan_of(pipeline), 1, DEFAULTS, pace=Unbounded())
-    sys.setprofile(noted)
     try:
-        rounds.run_to_end(3600)
+        return calls_of(lambda: rounds.run_to_end(3600), OURS)
     finally:
-        sys.setprofile(None)
         rounds.close()
-    return count
 
 
 @pytest.mark.parametrize(("dofn", "each"), [(Summed(), 8), (Added(), 13), (Rings(), 29)])

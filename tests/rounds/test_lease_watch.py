@@ -138,7 +138,7 @@ def test_a_storage_that_hangs_costs_one_wait(monkeypatch):
         began = time.monotonic()
         for _ in range(100):
             watch.check()
-        assert time.monotonic() - began < 0.2
+        assert time.monotonic() - began < 10  # each look alone would cost 0.2
         lease.error = Fenced("gone")
         lease.hangs.set()
         assert watch.cancel.wait(20)
