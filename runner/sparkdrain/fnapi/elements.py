@@ -10,6 +10,7 @@ from apache_beam.coders.coder_impl import create_InputStream
 from sparkdrain.fnapi.errors import garbled
 from sparkdrain.shuffle.coding import metadata_coder
 from sparkdrain.shuffle.elements import ElementWriter
+from sparkdrain.shuffle.grouping import WindowedWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -176,7 +177,7 @@ class Output:
 
     def __init__(self, writer: Writer, metadata: Metadata, *, pairs: bool) -> None:
         self._write: Callable[[Any, Any], None] = writer.write
-        self._write_run = writer.write_encoded if isinstance(writer, ElementWriter) else None
+        self._write_run = _run_writer(writer, pairs=pairs)
         self._metadata = metadata
         self._pairs = pairs
         # Mostly, elements have the metadata of the one before.
@@ -224,9 +225,7 @@ class Output:
             return 0
         if not (self._known and data.startswith(self._known)):
             self._read_metadata(data, 0)
-        elements, end = leading_run(data, self._known)
-        self._write_run(elements, self._context)
-        return end
+        return self._write_run(data, self._known, self._context)
 
     def _read_metadata(self, data: bytes, position: int) -> int:
         """Learn the metadata at a position; the position behind it."""
@@ -236,6 +235,32 @@ class Output:
             raise garbled(repr(error)) from error
         self._known = data[position:behind]
         return behind
+
+
+def _run_writer(writer: Writer, *, pairs: bool) -> Callable[[bytes, bytes, Any], int] | None:
+    """Writes the elements with which a message begins, and says where they end.
+
+    None for a writer that takes elements one by one.
+    """
+    if pairs and isinstance(writer, WindowedWriter):
+        write_pairs = writer.write_encoded
+
+        def pairs_of(data: bytes, metadata: bytes, context: Any) -> int:
+            keys, values, end = leading_pairs(data, metadata)
+            write_pairs(keys, values, context)
+            return end
+
+        return pairs_of
+    if not pairs and isinstance(writer, ElementWriter):
+        write_elements = writer.write_encoded
+
+        def elements_of(data: bytes, metadata: bytes, context: Any) -> int:
+            elements, end = leading_run(data, metadata)
+            write_elements(elements, context)
+            return end
+
+        return elements_of
+    return None
 
 
 def leading_run(data: bytes, metadata: bytes) -> tuple[list[bytes], int]:
@@ -258,3 +283,34 @@ def leading_run(data: bytes, metadata: bytes) -> tuple[list[bytes], int]:
             del parts[number:]
             break
     return parts, len(metadata) * len(parts) + sum(map(len, parts))
+
+
+def leading_pairs(data: bytes, metadata: bytes) -> tuple[list[bytes], list[bytes], int]:
+    """The pairs with which a message begins, as long as they have the same metadata.
+
+    Args:
+        data: begins with the metadata.
+
+    Returns:
+        The keys, the values with their lengths, and the position behind them.
+    """
+    parts = data.split(metadata)
+    del parts[0]
+    keys, values = [], []
+    for part in parts:
+        try:
+            # Nearly all keys and values are short.
+            behind = part[0] + 1
+            value = part[behind:]
+            if behind <= 128 and value[0] == len(value) - 1 < 128:
+                key = part[1:behind]
+            else:
+                key, behind = unprefixed(part)
+                value = part[behind:]
+                if unprefixed_end(value, 0) != len(value):
+                    break
+        except IndexError:
+            break
+        keys.append(key)
+        values.append(value)
+    return keys, values, len(metadata) * len(keys) + sum(map(len, parts[: len(keys)]))

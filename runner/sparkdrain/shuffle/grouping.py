@@ -6,6 +6,7 @@ that its last flush made of it.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from sparkdrain.shuffle.keys import refuse_pair
 from sparkdrain.step_notes import made_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sparkdrain.shuffle.group_sender import Router
     from sparkdrain.shuffle.keys import KeyEncode
@@ -31,6 +32,8 @@ FEW: Final = 4096
 """Elements whose table fits into a processor's cache."""
 _FEW_TO_A_KEY: Final = 3
 _LOOK_AGAIN: Final = 256
+# Pairs that are put to their keys before the next look at how many there are.
+_PORTION: Final = 1024
 
 Table = dict[Any, list[Any]]
 
@@ -62,6 +65,8 @@ class GroupWriter:
         self._looks_at_types = not immutable_values(value_coder)
         self._some_encoded = False
         self._tables: dict[bytes, Table] = {}
+        # Of these, all values are in nested coding.
+        self._encoded: dict[bytes, Table] = {}
         self._count = 0
 
     @property
@@ -96,17 +101,41 @@ class GroupWriter:
         self.flush()
         return True
 
+    def add_encoded(self, sections: list[bytes], keys: list[bytes], values: list[bytes]) -> None:
+        """Put each of ``values``, which are in nested coding, to its key in each of ``sections``.
+
+        It may be that everything was sent then: tables handed out before are no longer in use.
+        """
+        for section in sections:
+            table = self._encoded.setdefault(section, {})
+            get = table.get
+            for key, value in zip(keys, values, strict=True):
+                known = get(key)
+                if known is None:
+                    table[key] = [value]
+                else:
+                    known.append(value)
+        self._count += len(sections) * len(keys)
+        if self._count >= self._sender.limit:
+            self.flush()
+
     def flush(self) -> None:
         """Send all that was collected."""
         tables, self._tables = self._tables, {}
+        encoded, self._encoded = self._encoded, {}
         count, self._count = self._count, 0
-        self._sender.send(self._chunked(tables), count)
+        chunked = itertools.chain(
+            self._chunked(tables, self._chunk), self._chunked(encoded, _joined)
+        )
+        self._sender.send(chunked, count)
         self._some_encoded = False
 
-    def _chunked(self, tables: dict[bytes, Table]) -> Iterator[tuple[bytes, Table, list[bytes]]]:
+    def _chunked(
+        self, tables: dict[bytes, Table], chunk: Callable[[list[Any]], bytes]
+    ) -> Iterator[tuple[bytes, Table, list[bytes]]]:
         for section, table in tables.items():
             with made_by(self._sender.maker):
-                chunks = list(map(self._chunk, table.values()))
+                chunks = list(map(chunk, table.values()))
             yield section, table, chunks
 
     def _chunk(self, values: list[Any]) -> bytes:
@@ -118,6 +147,11 @@ class GroupWriter:
         return _COUNT.pack(len(values)) + b"".join(
             [v[0] if type(v) is tuple else encode(v) for v in values]
         )
+
+
+def _joined(values: list[bytes]) -> bytes:
+    """The chunk of values in nested coding."""
+    return _COUNT.pack(len(values)) + b"".join(values)
 
 
 class WindowedWriter:
@@ -147,6 +181,19 @@ class WindowedWriter:
             refuse_pair(value)
         if self._add(self._tables, key, item):
             self._forget()
+
+    def write_encoded(self, keys: list[bytes], values: list[bytes], context: Any) -> None:
+        """Put values to their keys, in all windows that they share.
+
+        Args:
+            keys: bytes, which the coder of keys takes.
+            values: one for each key, in nested coding.
+        """
+        sections = list(map(self._encode_window, context.windows))
+        self._forget()
+        for begin in range(0, len(keys), _PORTION):
+            portion = slice(begin, begin + _PORTION)
+            self._writer.add_encoded(sections, keys[portion], values[portion])
 
     def _enter(self, windows: Any) -> None:
         known = self._seen.get(id(windows))
