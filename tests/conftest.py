@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -70,6 +71,7 @@ def _leave_nothing_behind() -> None:
 
 _leave_nothing_behind()
 quick_beam.use()
+gc.disable()  # until tests are collected, see below
 
 # How long an example takes says more about the machine than about the example. A change is tried
 # with the same examples each time: what fails is the change. ``make search`` draws other examples.
@@ -212,3 +214,10 @@ def _registries_restored() -> Iterator[None]:
 def beams_engine(in_process) -> FakeEngine:
     """SparkDrainRunner in front of the runner that comes with Beam: pipelines really run."""
     return in_process(BeamsEngine())
+
+
+def pytest_collection_finish() -> None:
+    """What collecting has made stays to the end: no collection of garbage looks at it again."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()

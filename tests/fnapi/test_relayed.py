@@ -412,12 +412,17 @@ def answered_calls() -> int:
 def test_no_call_for_state_outlives_the_part_of_a_slot(slot, tmp_path):
     first, second = slot(), slot()
     pid = pid_of(second, tmp_path, "one")
+
+    def of_second() -> int:
+        return len(second.harnesses._kept)  # until it has been idle for a while
+
     for _ in range(3):
         first.run(counting(tmp_path / "notes", "a", keys=3))
-        wait_until(lambda: answered_calls() == 1)
+        wait_until(lambda: answered_calls() == 1 + of_second())
         first.worker.is_lost = True
     assert pid_of(first, tmp_path, "two") == pid
-    wait_until(lambda: answered_calls() == 0)
+    first.harnesses.close()
+    wait_until(lambda: answered_calls() == of_second())
 
 
 def test_who_does_not_know_the_id_of_the_harness_gets_no_instructions(slot, tmp_path):
