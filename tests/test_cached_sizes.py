@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import functools
+import gc
 
 import apache_beam as beam
 import pytest
@@ -47,14 +48,15 @@ def test_no_module_is_looked_at(monkeypatch):
     assert cached_sizes.deep_size([1, 2]) > 0
 
 
-def test_a_worker_weighs_so(weighed, monkeypatch):
+def test_a_worker_weighs_so_and_looks_for_garbage_seldom(weighed, monkeypatch):
     seen = []
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: seen.append("calm"))
     monkeypatch.setattr(bundle_processor, "BundleProcessor", bundle_processor.BundleProcessor)
     monkeypatch.setattr(atexit, "register", lambda *_: None)  # a worker ends its process
     monkeypatch.setattr(worker, "_environment", lambda *_: {})
     monkeypatch.setattr(sdk_worker_main, "main", lambda _: seen.append(weighed()))
     worker.worker(argparse.Namespace())
-    assert seen == [cached_sizes.deep_size]
+    assert seen == ["calm", cached_sizes.deep_size]
 
 
 def test_a_pool_in_the_program_weighs_so(weighed):

@@ -33,6 +33,7 @@ from apache_beam.runners.internal.names import PICKLED_MAIN_SESSION_FILE
 from google.protobuf import json_format, text_format
 
 from sparkdrain.cached_sizes import weigh_quickly
+from sparkdrain.garbage import calm_collector
 from sparkdrain.stages.workers.packages import PIP_ROLE_PREFIX, use_packages
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def worker(arguments: argparse.Namespace) -> int:
             compile_bundles()
         if _SHORT_IDS in environment.get("RUNNER_CAPABILITIES", "").split():
             name_metrics_once()
+        calm_collector()
         sdk_worker_main.main([])
         ended.set()
     finally:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 from functools import cache
 from typing import TYPE_CHECKING
 
+from sparkdrain.garbage import calm_collector
 from sparkdrain.graph.plan import Plan
 from sparkdrain.side_inputs.file import SideFile
 from sparkdrain.stages.telling.warned import forget_warnings
@@ -32,7 +32,7 @@ class Worker:
         self._plans: dict[str, Plan] = {}
         self._files: dict[Path, SideFile] = {}
         self._prepared: Preparation | None = None
-        _calm_garbage_collector()
+        calm_collector()
 
     def prepare(self, preparation: Preparation) -> None:
         """Prepare this process for a job, if that was not the last thing it was prepared for.
@@ -69,14 +69,6 @@ class Worker:
 def _make_room(kept: dict, limit: int) -> None:  # type: ignore[type-arg]
     while len(kept) >= limit:
         del kept[next(iter(kept))]
-
-
-def _calm_garbage_collector() -> None:
-    # What is imported is never garbage, and tables of a million lists are none either: at Python's
-    # thresholds a grouping spends a third of its time looking at them.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 50)
 
 
 @cache
