@@ -19,7 +19,7 @@ import sparkdrain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 HERE = Path(__file__).parent
 SECONDS = 300
@@ -85,7 +85,6 @@ def test_a_pipeline_gives_the_same_results_on_yarn_in_both_modes(on, yarn, tmp_p
     assert lines(tmp_path, "stream") == here
 
 
-@pytest.mark.slow
 def test_a_stock_example_runs_on_yarn(yarn, tmp_path):
     text = tmp_path / "text"
     text.write_text("to be or not to be\n" * 1000)

@@ -318,9 +318,9 @@ def test_what_a_jvm_counts_for_itself_is_one_count_whichever_harness_has_started
     first, second = (Slot(name, jars, tmp_path / "executor") for name in ("one", "two"))
     wait_until(lambda: "is one of mine" in first.output or "is two of mine" in first.output, 120.0)
     early, late = (first, second) if "is one" in first.output else (second, first)
-    early.runs()
     early.order("count 7")
     wait_until(lambda: "7 requests" in early.output)
+    early.runs()  # not before, as the other starts then
     wait_until(lambda: f"is {late.name} of mine" in late.output)
     # The SDK has made a new place for its counts.
     early.order("count 4")

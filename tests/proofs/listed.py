@@ -154,7 +154,8 @@ PROOFS: Final = (
     ),
     Proof(
         "yarn",
-        "A stock example of Beam's on YARN",
+        "YARN gives what one machine gives, in batch and in streaming mode; a stock example "
+        "of Beam's runs there",
         ("integration/test_yarn.py",),
     ),
     Proof(
