@@ -107,6 +107,13 @@ def test_metadata_in_a_pair_does_not_end_it(amid):
     assert leading_pairs(data, HEADS[0]) == ([b"a"], [b"\x01b"], len(first))
 
 
+def test_a_long_key_is_not_taken_for_a_short_one():
+    # Its length takes two bytes. Read as one, it makes a shorter key and a value that fits, too.
+    pair = (b"k" * 127 + b"\x06", b"value")
+    data = HEADS[0] + encode_pair(pair)
+    assert leading_pairs(data, HEADS[0]) == ([pair[0]], [b"\x05value"], len(data))
+
+
 class _OnlyRuns(WindowedWriter):
     def write(self, value, context):
         raise AssertionError(value)
