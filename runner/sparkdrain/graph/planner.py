@@ -164,19 +164,21 @@ class Planner:
             return
         name = self._name_in(part, pcollection, edge)
         transform.proto.inputs[tag] = name
-        if self._add_source(part, edge, name) and self._is_counted(pcollection):
-            part.counted_elsewhere.append(name)
+        if self._add_source(part, edge, name):
+            self._settle_who_counts(part, pcollection, name)
         if transform.gated:
             part.side_inputs = [
                 replace(side, main=edge) if side.transform == transform.id else side
                 for side in part.side_inputs
             ]
 
-    def _is_counted(self, pcollection: PCollectionId) -> bool:
-        """Whether a stage counts a PCollection that another one reads; else, that one does."""
-        is_counted = pcollection in self._counted or not self._producer[pcollection].is_runner
+    def _settle_who_counts(
+        self, part: _Part, pcollection: PCollectionId, name: PCollectionId
+    ) -> None:
+        """A stage counts its own output, and the first reader that of a runner's transform."""
+        if pcollection in self._counted or not self._producer[pcollection].is_runner:
+            part.counted_elsewhere.append(name)
         self._counted.add(pcollection)
-        return is_counted
 
     def _name_in(self, part: _Part, pcollection: PCollectionId, edge: EdgeId) -> PCollectionId:
         """What a PCollection is called in a part that reads it through ``edge``.
