@@ -206,3 +206,15 @@ def test_a_place_counts_from_the_moment_that_there_is_code(tmp_path):
     assert import_alike(HERE, sent, "/pyspark")
     (tmp_path / "mine.py").touch()
     assert not import_alike(HERE, sent, "/pyspark")
+
+
+def test_an_environment_that_is_reached_by_a_link_is_the_same(tmp_path):
+    spark = tmp_path / "real/pyspark"
+    spark.mkdir(parents=True)
+    (spark / "pyspark.zip").touch()
+    (tmp_path / "link").symlink_to("real")
+    by_link = dataclasses.replace(HERE, path=[str(tmp_path / "link"), *HERE.path])
+    real = [str(spark / "pyspark.zip"), str(tmp_path / "real"), *HERE.path]
+    sent = dataclasses.replace(HERE, path=real)
+    assert import_alike(by_link, sent, str(tmp_path / "link/pyspark"))
+    assert not import_alike(by_link, sent, "/pyspark")

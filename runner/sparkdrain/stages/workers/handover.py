@@ -71,7 +71,8 @@ def import_alike(one: Identity, other: Identity, pyspark: str) -> bool:
         one: a process.
         other: another process, of the same interpreter.
         pyspark: the directory of the package that ``one`` has imported. Spark puts files in it on
-            its daemon's path, with the same code.
+            its daemon's path, with the same code, and by their real names: a virtual environment
+            may be reached by a link.
     """
     return (
         one.directory == other.directory
@@ -81,8 +82,9 @@ def import_alike(one: Identity, other: Identity, pyspark: str) -> bool:
 
 
 def _module_folders(path: Sequence[str], pyspark: str) -> Iterator[str]:
-    for folder in dict.fromkeys(map(os.path.abspath, path)):
-        if not folder.startswith(os.path.join(pyspark, "")) and _may_hold_modules(folder):
+    spark = os.path.join(os.path.realpath(pyspark), "")
+    for folder in dict.fromkeys(map(os.path.realpath, path)):
+        if not folder.startswith(spark) and _may_hold_modules(folder):
             yield folder
 
 
