@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import re
 import subprocess
 import sys
@@ -227,13 +228,19 @@ def test_other_bytes_are_refused_or_read_as_a_message(data):
 
 # --- who may use what ---------------------------------------------------------------------------
 
-MODULES = {
-    str(path.relative_to(ROOT / "runner/sparkdrain")): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted((ROOT / "runner/sparkdrain").rglob("*.py"))
-    if not path.stem.endswith("_pb2")
-}
 DECISION = (ROOT / "docs/decisions/0036-messages-of-proto.md").read_text(encoding="utf-8")
 PICKLES = {"pickle", "cloudpickle", "pickler", "cloudpickle_pickler", "CloudPickleSerializer"}
+
+
+@functools.cache
+def modules():
+    """The syntax trees of the product's modules, without generated code."""
+    product = ROOT / "runner/sparkdrain"
+    return {
+        str(path.relative_to(product)): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(product.rglob("*.py"))
+        if not path.stem.endswith("_pb2")
+    }
 
 
 def imported(module):
@@ -263,7 +270,7 @@ def uses_generated_classes(module):
 
 
 def test_only_the_server_and_the_relay_use_generated_classes_as_they_are():
-    assert {name for name, module in MODULES.items() if uses_generated_classes(module)} == {
+    assert {name for name, module in modules().items() if uses_generated_classes(module)} == {
         "fnapi/relay.py",
         "server/driven_jobs.py",
         "server/ended_job.py",
@@ -276,7 +283,7 @@ def test_only_the_server_and_the_relay_use_generated_classes_as_they_are():
 def test_the_decision_names_each_module_that_pickles():
     pickling = {
         name
-        for name, module in MODULES.items()
+        for name, module in modules().items()
         if any(PICKLES & {source, what} for source, what in imported(module))
     }
     told = re.findall(r"^\| \[`[\w/.]+`\]\(../../runner/sparkdrain/([\w/.]+)\) \|", DECISION, re.M)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,7 @@ class Mutant:
         return (root / self.file).read_text(encoding="utf-8").replace(self.before, self.after)
 
 
+@functools.cache
 def mutants(folder: Path = LISTS) -> list[Mutant]:
     """All mutants of all lists, in the order in which they stand there."""
     return [
