@@ -1,16 +1,16 @@
 """What Beam finds out again and again while pipelines are built is found out once.
 
-For one small pipeline Beam looks some hundred times at the signatures of all methods of a DoFn, and
-as often makes a parser for some of its options. Both together take more than half of the processor
-time in which the pipeline is built. Of the rest, it takes a tenth to pack pickles as closely as can
-be, which only large ones are worth; and parsers ask for each option how wide the terminal is.
+For one small pipeline Beam looks some hundred times at the signatures of all methods of a DoFn,
+reads the source of each anew, and as often makes a parser for some of its options. Together these
+take more than half of the processor time in which the pipeline is built. Of the rest, it takes a
+tenth to pack pickles as closely as can be, which only large ones are worth. And to add an option to
+a parser, all that prints its help is made, and asks how wide the terminal is.
 """
 
 from __future__ import annotations
 
 import argparse
 import bz2
-import os
 import shutil
 import sys
 import types
@@ -27,11 +27,13 @@ from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
 _specs: WeakKeyDictionary[type, tuple[set[Any], set[Any]]] = WeakKeyDictionary()
 _arguments: WeakKeyDictionary[Any, tuple[list[str], list[Any]]] = WeakKeyDictionary()
+_mixing: dict[types.CodeType, bool] = {}
 _views: dict[tuple[Any, ...], dict[str, Any]] = {}
 _get_function_args_defaults = core.get_function_args_defaults
 _get_dofn_specs = userstate.get_dofn_specs
+_check_fn_use_yield_and_return = core._check_fn_use_yield_and_return
 _view_as = PipelineOptions.view_as
-_terminal_size = lru_cache(shutil.get_terminal_size)
+_BeamArgumentParser = pipeline_options._BeamArgumentParser
 
 
 class _Bz2:
@@ -49,16 +51,31 @@ def use() -> None:
     """Replace some functions in this process by ones with the same results."""
     core.get_function_args_defaults = _arguments_of
     userstate.get_dofn_specs = _specs_of
+    core._check_fn_use_yield_and_return = _mixes_yield_and_return
     cloudpickle_pickler.bz2 = _Bz2
     PipelineOptions.view_as = _viewed_as
-    shutil.get_terminal_size = _size_of_terminal
+    pipeline_options._BeamArgumentParser = _Parser
+    # Tests change the size for programs of their own alone.
+    shutil.get_terminal_size = lru_cache(shutil.get_terminal_size)
 
 
-def _size_of_terminal(fallback: tuple[int, int] = (80, 24)) -> os.terminal_size:
-    """The size, which tests change by the environment alone."""
-    if os.environ.keys() & {"COLUMNS", "LINES"}:
-        return _terminal_size.__wrapped__(fallback)
-    return _terminal_size(fallback)
+class _Parser(_BeamArgumentParser):
+    """A parser that tries each new option by one formatter; help is printed by one of its own."""
+
+    _tried_by: argparse.HelpFormatter | None = None
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        if self._tried_by is None:
+            self._tried_by = super()._get_formatter()
+        return self._tried_by
+
+    def format_usage(self) -> str:
+        self._tried_by = None
+        return super().format_usage()
+
+    def format_help(self) -> str:
+        self._tried_by = None
+        return super().format_help()
 
 
 def _specs_of(dofn: Any) -> tuple[set[Any], set[Any]]:
@@ -81,6 +98,16 @@ def _arguments_of(function: Any) -> tuple[list[str], list[Any]]:
     if found is None:
         found = _arguments[function.__func__] = _get_function_args_defaults(function)
     return list(found[0]), list(found[1])
+
+
+def _mixes_yield_and_return(function: Any) -> bool:
+    """Whether its source does both, which Beam warns of."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return bool(_check_fn_use_yield_and_return(function))
+    if code not in _mixing:
+        _mixing[code] = _check_fn_use_yield_and_return(function)
+    return _mixing[code]
 
 
 def _viewed_as(options: PipelineOptions, cls: type[PipelineOptions]) -> PipelineOptions:
