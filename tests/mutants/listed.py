@@ -68,16 +68,16 @@ class Mutant:
 
 
 @functools.cache
-def mutants(folder: Path = LISTS) -> list[Mutant]:
+def mutants(folder: Path = LISTS) -> tuple[Mutant, ...]:
     """All mutants of all lists, in the order in which they stand there."""
-    return [
+    return tuple(
         Mutant(
             **{name: tuple(v) if isinstance(v, list) else v for name, v in entry.items()},
             area=path.stem,
         )
         for path in sorted(folder.glob("*.toml"))
         for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("mutant", ())
-    ]
+    )
 
 
 def open_points(folder: Path = LISTS) -> dict[int, str]:
