@@ -32,6 +32,7 @@ def test_the_second_program_has_the_jvm_that_waited_and_finds_what_it_expects(
         subprocess.run(submit, check=True, timeout=600)
         assert not list(room.glob("*/spare-jvm/taken"))
         wait_until(lambda: list(room.glob("*/spare-jvm/waiting-*")), 300.0)
+        wait_until(lambda: not list(room.glob("*/spare-jvm/rehearsal")), 300.0)
         with subprocess.Popen(submit, stdout=subprocess.PIPE, text=True) as second:
             wait_until(lambda: list(room.glob("*/spare-jvm/taken")), 300.0)
             told, _ = second.communicate(timeout=600)

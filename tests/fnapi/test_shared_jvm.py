@@ -181,6 +181,22 @@ public class Program {
 }
 """
 MAIN = "org.apache.beam.fn.harness.FnHarness"
+SLOW = "org.apache.beam.fn.harness.Slow"
+NEXT = "org.apache.beam.fn.harness.Next"
+LOADED_LONG = """package org.apache.beam.fn.harness;
+public class Slow {
+  static {
+    System.out.println("loads");
+    while (!new java.io.File(System.getenv("GO_ON")).exists()) Thread.onSpinWait();
+  }
+}
+"""
+LOADED_NEXT = """package org.apache.beam.fn.harness;
+public class Next {
+  static { System.out.println("loaded next"); }
+}
+"""
+TEXTS = (HARNESS, MINE, LOGGING, BUNDLES, INITIALIZERS, MEMORY, METRICS, CONTAINER)
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +205,7 @@ def jars(tmp_path_factory):
     if shutil.which("javac") is None:
         pytest.skip("there is no Java compiler here")
     place = tmp_path_factory.mktemp("classes")
-    for text in (HARNESS, MINE, LOGGING, BUNDLES, INITIALIZERS, MEMORY, METRICS, CONTAINER):
+    for text in (*TEXTS, LOADED_LONG, LOADED_NEXT):
         name = re.search(r"public (?:class|interface) (\w+)", text)[1]
         (place / f"{name}.java").write_text(text)
     files = map(str, place.glob("*.java"))
@@ -223,7 +239,7 @@ def home(tmp_path, jars, monkeypatch):
 def spare(home, place):
     started = SpareJvm.start(home, place, time.time())
     assert started is not None
-    wait_until(lambda: list(place.glob("waiting-*")), 120.0)
+    wait_until(lambda: not (place / "rehearsal").exists(), 120.0)
     return started
 
 
@@ -438,6 +454,32 @@ def test_one_job_has_the_jvm_that_waited_which_has_run_no_code_of_the_users(
     for each in (first, second):
         each.let_end()
         each.life.stop(at_once=True)
+    wait_until(partial(is_gone, folder))
+
+
+def test_a_job_takes_a_jvm_that_is_not_ready_which_leaves_what_is_left(
+    jars, place, tmp_path, monkeypatch
+):
+    home, go_on = tmp_path / "home", tmp_path / "go on"
+    monkeypatch.setenv(class_paths.CLASS_PATHS, str(home))
+    monkeypatch.setenv("GO_ON", str(go_on))
+    (tmp_path / "loaded").write_text(
+        "".join(f"{name} source: file:/all.jar\n" for name in (SLOW, NEXT))
+    )
+    class_paths.remember(home, jars, {}, tmp_path / "loaded")
+    spare = SpareJvm.start(home, place, time.time())
+    assert spare is not None
+    wait_until(lambda: "loads" in spare._shared.last_words(), 120.0)
+    slot = Slot("soon", jars, tmp_path / "executor", place)
+    assert slot.folder == spare._shared.folder
+    assert "is soon" not in slot.output
+    go_on.touch()
+    slot.runs()
+    assert "loaded next" not in slot.output
+    assert "rehearsed" not in slot.output
+    spare.end_unless_taken()
+    folder = slot.folder
+    slot.life.stop(at_once=True)
     wait_until(partial(is_gone, folder))
 
 

@@ -43,9 +43,10 @@ import java.util.logging.Logger;
  * second one says that it is to end. Then the last record of its log, under a name of its own, says that
  * all DoFns are torn down: the harness waits for up to a second after that.
  *
- * <p>A JVM that is started before there is a job has four arguments: a list of classes to load, a file,
- * the file's name when the JVM is ready, and a file with variables. It rehearses first: it is a harness
- * with these variables, whose runner has bundles of its own.
+ * <p>A JVM that is started before there is a job has three arguments: a list of classes to load, a file
+ * that is there until a job takes the JVM, and a file with variables. It rehearses first: it is a harness
+ * with these variables, whose runner has bundles of its own. Then it removes the variables. When a job
+ * takes it, it loads no further class, and begins no rehearsal.
  */
 public final class SharedHarness {
   private static final String MAIN = "org.apache.beam.fn.harness.FnHarness";
@@ -96,11 +97,7 @@ public final class SharedHarness {
     loader = new Loader(ClassLoader.getSystemClassLoader());
     Thread.currentThread().setContextClassLoader(loader);
     if (arguments.length > 0) {
-      for (String name : Files.readAllLines(Path.of(arguments[0]))) {
-        load(name);
-      }
-      rehearse(Path.of(arguments[3]));
-      Files.move(Path.of(arguments[1]), Path.of(arguments[2]));
+      prepare(Path.of(arguments[0]), Path.of(arguments[1]), Path.of(arguments[2]));
     }
     ServerSocketChannel slots = (ServerSocketChannel) System.inheritedChannel();
     System.setIn(InputStream.nullInputStream());
@@ -304,6 +301,18 @@ public final class SharedHarness {
       }
     }
     return false;
+  }
+
+  private static void prepare(Path classes, Path waiting, Path told) throws IOException {
+    for (String name : Files.readAllLines(classes)) {
+      if (Files.exists(waiting)) {
+        load(name);
+      }
+    }
+    if (Files.exists(waiting)) {
+      rehearse(told);
+    }
+    Files.delete(told);
   }
 
   /** Is a harness for once. Nothing of it is left but what Java has learned. */

@@ -38,10 +38,14 @@ class JvmRehearsal:
 
     Args:
         folder: for what the harness reads.
+        is_taken: whether a job has the JVM, for which the rehearsal is to end.
         is_over: whether the JVM has ended, or has no rehearsal any more.
     """
 
-    def __init__(self, folder: Path, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, folder: Path, *, is_taken: Callable[[], bool], is_over: Callable[[], bool]
+    ) -> None:
+        self._is_taken = is_taken
         self._is_over = is_over
         self._services = SdkServices()
         self._worker = SdkWorker(
@@ -77,6 +81,8 @@ class JvmRehearsal:
         end = End(_BYTES, _BYTES)
         for capabilities in ((EMBEDDING,), ()):
             for _ in range(_BUNDLES // 2):
+                if self._is_taken():
+                    return
                 stage = StageAside(
                     self._worker,
                     {_BYTES: coder},

@@ -1,8 +1,9 @@
 """A JVM that waits in a driver for the next job, with the class path of the last one.
 
-Its driver has a folder for it: the file ``starting`` while it loads classes and rehearses,
-``waiting-DIGEST`` when it is ready. A slot takes the JVM for a job by renaming that, which one slot
-alone can do. Then all slots of the job share it.
+Its driver has a folder for it, with the file ``waiting-DIGEST``. A slot takes the JVM for a job by
+renaming that, which one slot alone can do. Then all slots of the job share it. A JVM that still
+loads classes or rehearses is taken, too: it leaves the rest, and is ahead of a new one all the
+same. The file ``rehearsal`` is there until it listens to slots.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ from sparkdrain.fnapi.shared_process import PROGRAM, SharedProcess, lines
 
 _MEMORY: Final = "MaxRAMPercentage"
 _USERS_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
-_STARTING: Final = "starting"
 _TAKEN: Final = "taken"
-_REHEARSED: Final = "rehearsal"
+_REHEARSAL: Final = "rehearsal"
 
 
 class SpareJvm:
@@ -57,14 +57,18 @@ class SpareJvm:
             return None
         classes = place / class_paths.CLASSES
         classes.write_bytes((known / class_paths.CLASSES).read_bytes())
-        starting, waiting = place / _STARTING, _waiting(place, known.name)
-        rehearsal = JvmRehearsal(place, lambda: not starting.exists() or jvm.status() is not None)
-        rehearsed = place / _REHEARSED
+        waiting, rehearsed = _waiting(place, known.name), place / _REHEARSAL
+        rehearsal = JvmRehearsal(
+            place,
+            is_taken=lambda: not waiting.exists(),
+            is_over=lambda: not rehearsed.exists() or jvm.status() is not None,
+        )
         rehearsed.write_text(lines(rehearsal.variables), "utf-8")
 
         def command(folder: Path) -> Command:
-            starting.write_text(str(folder), "utf-8")
-            told = [str(classes), str(starting), str(waiting), str(rehearsed)]
+            # Slots can connect from now on, see `SharedProcess.start`.
+            waiting.write_text(str(folder), "utf-8")
+            told = [str(classes), str(waiting), str(rehearsed)]
             return Command([*shared_java(folder, os.pathsep.join(map(str, jars))), *told])
 
         jvm = SharedProcess.start(command)
