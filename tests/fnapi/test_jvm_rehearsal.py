@@ -62,6 +62,7 @@ def test_a_job_that_takes_the_jvm_does_not_wait_for_more_bundles(rehearsal, take
     taken.set()
     with channel_to(rehearsal) as channel:
         stub = beam_fn_api_pb2_grpc.BeamFnControlStub(channel)
-        requests = stub.Control(iter(queue.SimpleQueue().get, None), metadata=named(rehearsal))
+        told = iter(queue.SimpleQueue().get, None)
+        requests = stub.Control(told, metadata=named(rehearsal), timeout=30.0)
         assert list(requests) == [], "the harness ends in its own time"
     over.set()
