@@ -26,10 +26,10 @@ EXECUTOR_OPTIONS: Final = "spark.executor.defaultJavaOptions"
 """The property with options of executors that stand before the user's."""
 
 # The JVM schedules and moves bytes: compiling that further costs a short job as much again as it
-# takes to start, and gives a long one nothing. Compiling that much soon costs a start nothing, and
-# makes the first levels a quarter shorter (benchmarks.level_cost); more code needs more room.
+# takes to start, and gives a long one nothing. Compiling that sooner makes the first levels shorter
+# (benchmarks.level_cost), and a cold start longer if it is too soon; more code needs more room.
 _OPTIONS: Final = (
-    "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.02 -XX:ReservedCodeCacheSize=96m"
+    "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:ReservedCodeCacheSize=96m"
 )
 # Whatever is wrong with the file: Java then does without it.
 _SILENTLY: Final = "-Xshare:auto -Xlog:cds*=off"
