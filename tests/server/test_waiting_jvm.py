@@ -1,4 +1,4 @@
-"""When the driver that waits has a JVM wait, too."""
+"""When the driver that waits has a JVM and a relay wait, too."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from sparkdrain.fnapi.class_paths import CLASS_PATHS, SPARE_JVM
 from sparkdrain.fnapi.spare_jvm import SpareJvm
+from sparkdrain.fnapi.spare_relay import SPARE_RELAY, SpareRelay
 from sparkdrain.server import driver_main
 from tests.support.waiting import wait_until
 
@@ -33,12 +34,13 @@ def asked(monkeypatch, tmp_path):
     monkeypatch.setattr(driver_main, "_JOB_SECONDS", 0.0)
     monkeypatch.setenv(CLASS_PATHS, str(tmp_path))
     monkeypatch.setenv(SPARE_JVM, str(tmp_path / "jvm"))
+    monkeypatch.setenv(SPARE_RELAY, str(tmp_path / "relay"))
     return seen
 
 
 def test_a_class_path_that_comes_late_has_its_jvm_which_ends_with_the_need_for_it(asked):
     has_job = threading.Event()
-    waits = threading.Thread(target=driver_main._have_jvm_wait, args=(has_job,))
+    waits = threading.Thread(target=driver_main._have_processes_wait, args=(has_job,))
     waits.start()
     wait_until(lambda: len(asked) == 3)
     assert not asked[-1].is_ended
@@ -51,5 +53,18 @@ def test_a_class_path_that_comes_late_has_its_jvm_which_ends_with_the_need_for_i
 def test_a_driver_that_has_its_job_starts_no_jvm_for_another(asked):
     has_job = threading.Event()
     has_job.set()
-    driver_main._have_jvm_wait(has_job)
+    driver_main._have_processes_wait(has_job)
     assert not asked
+
+
+def test_a_relay_waits_beside_the_jvm_and_does_not_wait_for_it(asked, monkeypatch):
+    relay = Spare()
+    monkeypatch.setattr(SpareRelay, "start", lambda *_: relay if asked == [None] else None)
+    has_job = threading.Event()
+    waits = threading.Thread(target=driver_main._have_processes_wait, args=(has_job,))
+    waits.start()
+    wait_until(lambda: len(asked) == 3)
+    has_job.set()
+    waits.join(30)
+    assert relay.is_ended
+    assert asked[-1].is_ended

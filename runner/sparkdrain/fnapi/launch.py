@@ -36,6 +36,7 @@ from sparkdrain.fnapi.java_process import Jars, JavaProcess
 from sparkdrain.fnapi.process import STOP_SECONDS, TOLD, Command, HarnessProcess, Life
 from sparkdrain.fnapi.relayed import HarnessProgram, RelayedHarness
 from sparkdrain.fnapi.shared_process import SharedPlace
+from sparkdrain.fnapi.spare_relay import SPARE_RELAY
 from sparkdrain.graph.environments import (
     DOCKER,
     EXTERNAL,
@@ -86,7 +87,7 @@ def life_of(
     # SDKs keep samples of all slots together, each in the coder of the stage that it is from.
     is_shared = is_for_several_slots(environment) and job.slots > 1 and job.samples is None
     if is_shared and (place := _where_slots_meet(environment, job)) is not None:
-        return RelayedHarness(program, place, services)
+        return RelayedHarness(program, place, services, _where_waits(SPARE_RELAY))
     here = services.here() if program.needs_port else services.socket
     return HarnessProcess(
         program.name,
@@ -161,9 +162,14 @@ def _java_life(
 
         return HarnessProcess(JAVA_HARNESS, command, here, folder)
     hashes = {staged_name(file): told_sha256(file) for file in environment.dependencies}
-    waiting = os.environ.get(SPARE_JVM)
     jars = Jars(files, hashes, class_path)
-    return JavaProcess(jars, variables, here, place, Path(waiting) if waiting else None, torn_down)
+    return JavaProcess(jars, variables, here, place, _where_waits(SPARE_JVM), torn_down)
+
+
+def _where_waits(variable: str) -> Path | None:
+    """The folder in which a process of this slot's driver waits; None if none ever does."""
+    waiting = os.environ.get(variable)
+    return Path(waiting) if waiting else None
 
 
 def _arguments(worker_id: str, here: str) -> list[str]:

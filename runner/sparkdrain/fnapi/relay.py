@@ -17,12 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import select
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import grpc
@@ -416,9 +419,24 @@ async def _main(harness_id: str, address: str, patience: str, *command: str) -> 
     return await relay.run(socket.socket(fileno=0), address, list(command))
 
 
+def _ordered(file: Path) -> list[str]:
+    """Wait until a slot connects; the arguments that it has written down before."""
+    select.select([0], [], [])
+    order = json.loads(file.read_text("utf-8"))
+    file.unlink()
+    os.environ.clear()
+    os.environ.update(order["variables"])
+    os.chdir(order["folder"])
+    return list(order["words"])
+
+
 def main() -> None:
-    """Relay as the arguments say: id and address, patience, and the command; see ``Relay``."""
-    status = asyncio.run(_main(*sys.argv[1:]))
+    """Relay as the arguments say: id and address, patience, and the command; see ``Relay``.
+
+    One argument alone is a file, with these arguments when a slot connects; see ``spare_relay``.
+    """
+    words = sys.argv[1:]
+    status = asyncio.run(_main(*(words if len(words) > 1 else _ordered(Path(*words)))))
     # Nothing is left that gRPC's threads could tell anyone.
     os._exit(status)
 

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import secrets
-import sys
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
+from sparkdrain.fnapi.class_paths import CLASS_PATHS
 from sparkdrain.fnapi.process import STOP_SECONDS, TOLD, Command, Life
 from sparkdrain.fnapi.public_name import public_name
 from sparkdrain.fnapi.shared_process import SharedPlace, SharedProcess, SlotInProcess
+from sparkdrain.fnapi.spare_relay import relay_command, take, tell, use
 from sparkdrain.loopback import UNIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from sparkdrain.fnapi.services import SdkServices
 
 _HARNESS: Final = "harness"
 _SOCKET: Final = "fnapi"
-_RELAY: Final = "sparkdrain.fnapi.relay"
 # The relay puts its port there.
 _ANY_PORT: Final = "127.0.0.1:0"
 
@@ -53,6 +54,7 @@ class RelayedHarness(Life):
 
     Args:
         place: where the slots of the executor find the harness.
+        waiting: where a relay waits in the driver of this slot; None if none ever does.
     """
 
     is_shared = True
@@ -62,9 +64,11 @@ class RelayedHarness(Life):
         program: HarnessProgram,
         place: SharedPlace,
         services: SdkServices,
+        waiting: Path | None = None,
     ) -> None:
         self._program = program
         self._place = place
+        self._waiting = waiting
         self._services = services
         another = services.another_port if program.needs_port else services.another_socket
         self._endpoint = another()
@@ -87,21 +91,37 @@ class RelayedHarness(Life):
             "NAME": public_name(worker_id),
             "ENDPOINT": self._endpoint,
         }
-        self._slot = self._place.enter(lambda: SharedProcess.start(self._relay), variables)
+        self._slot = self._place.enter(self._waiting_or_new, variables)
         harness_id = (self._slot.folder / _HARNESS).read_text("ascii")
         self._services.admit_also(harness_id, worker_id)
 
-    def _relay(self, folder: Path) -> Command:
-        """What starts a relay with a new harness."""
+    def _waiting_or_new(self) -> SharedProcess:
+        """The relay that waits, or a new one."""
+        if self._waiting is not None and not self._program.needs_port:
+            use(Path(os.environ[CLASS_PATHS]))
+            taken = take(self._waiting)
+            if taken is not None:
+                try:
+                    words, command = self._relay(taken.folder)
+                    tell(taken, words, dict(command.variables))
+                except BaseException:
+                    taken.let_go()
+                    raise
+                return taken
+        return SharedProcess.start(self._new_relay)
+
+    def _new_relay(self, folder: Path) -> Command:
+        words, command = self._relay(folder)
+        return Command(relay_command(*words), command.variables, command.at_the_end)
+
+    def _relay(self, folder: Path) -> tuple[list[str], Command]:
+        """What a relay is told, and the command of a new harness."""
         harness_id, own = secrets.token_hex(16), self._program
         address = _ANY_PORT if own.needs_port else f"{UNIX}{folder / _SOCKET}"
         (folder / _HARNESS).write_text(harness_id, "ascii")
         command = own.command(harness_id, address, folder)
         patience = STOP_SECONDS if own.ends_itself else 0.0
-        # Executors may have this package as an archive, which user code need not see.
-        program = f"import sys; sys.path[:] = {sys.path!r}\nfrom {_RELAY} import main; main()"
-        words = [sys.executable, "-c", program, harness_id, address, str(patience)]
-        return Command([*words, *command.words], command.variables, command.at_the_end)
+        return [harness_id, address, str(patience), *command.words], command
 
     @override
     def connected(self) -> None:

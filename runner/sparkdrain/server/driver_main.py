@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.fnapi.class_paths import CLASS_PATHS, SPARE_JVM
+from sparkdrain.fnapi.spare_relay import SPARE_RELAY, SpareRelay
 from sparkdrain.room import room
 from sparkdrain.server.session import Session
 from sparkdrain.stages.workers.head_start import head_start
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 WARM: Final = "warm"
 READY: Final = "ready"
-# A job that needs Java has taken the JVM by then.
+# A job that needs the JVM or the relay has taken it by then.
 _JOB_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 1.0
 
@@ -43,8 +44,10 @@ def main(engine: Engine | None = None) -> None:
     endpoint, *rest = sys.argv[1:]
     session = Session.decode(sys.stdin.buffer.readline())
     if CLASS_PATHS in os.environ:
-        # Java and the workers inherit it: slots look there for a JVM that waits.
-        os.environ[SPARE_JVM] = os.path.join(room() or tempfile.mkdtemp(), "spare-jvm")
+        # Java and the workers inherit it: slots look there for a JVM and a relay that wait.
+        place = room() or tempfile.mkdtemp()
+        os.environ[SPARE_JVM] = os.path.join(place, "spare-jvm")
+        os.environ[SPARE_RELAY] = os.path.join(place, "spare-relay")
     # Java and a nursery start while this process imports Beam.
     head_start(session)
     from sparkdrain.jobs.engine import SparkEngine  # noqa: PLC0415
@@ -81,25 +84,33 @@ def _warm_up(engine: Engine, session: Session, told: TextIO, has_job: threading.
         print(READY, file=told, flush=True)
     if SPARE_JVM in os.environ and not has_job.is_set():
         with contextlib.suppress(OSError):
-            _have_jvm_wait(has_job)
+            _have_processes_wait(has_job)
 
 
-def _have_jvm_wait(has_job: threading.Event) -> None:
-    """Start a JVM for the job to come, and end it if that job does not need it.
+def _have_processes_wait(has_job: threading.Event) -> None:
+    """Start what jobs lately needed for the job to come, and end it if that job does not need it.
 
     The job before may still run: its class path is known when its harness ends.
     """
     from sparkdrain.fnapi.spare_jvm import SpareJvm  # noqa: PLC0415 (imports Beam)
 
-    home, place = Path(os.environ[CLASS_PATHS]), Path(os.environ[SPARE_JVM])
+    home = Path(os.environ[CLASS_PATHS])
+    missing: dict[str, type[SpareJvm | SpareRelay]] = {
+        SPARE_RELAY: SpareRelay,
+        SPARE_JVM: SpareJvm,
+    }
+    spares: list[SpareJvm | SpareRelay] = []
     while not has_job.is_set():
-        spare = SpareJvm.start(home, place, time.time())
-        if spare is not None:
-            has_job.wait()
-            time.sleep(_JOB_SECONDS)
-            spare.end_unless_taken()
-            return
-        has_job.wait(_LOOK_SECONDS)
+        for place, kind in list(missing.items()):
+            spare = kind.start(home, Path(os.environ[place]), time.time())
+            if spare is not None:
+                spares.append(spare)
+                del missing[place]
+        has_job.wait(_LOOK_SECONDS if missing else None)
+    if spares:
+        time.sleep(_JOB_SECONDS)
+    for each in spares:
+        each.end_unless_taken()
 
 
 def service_of_one_job(taken_over: TakenOver, jobs: ServedJobs, staged: StagedFiles) -> JobService:
