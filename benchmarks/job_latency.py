@@ -1,10 +1,11 @@
 """How long a trivial job takes at a server: from its submission until it is known to be DONE.
 
 Run: ``python -m benchmarks.job_latency [--jobs N] [--pause SECONDS] [--warm on|off]
-[--language python|java]``. One server process, and one client that submits a pipeline of two
-elements, or eight in Java, N times; before each job the client waits, so that the server can make
-its spare driver ready. Prints for each job the seconds, and for each message of the job when it
-came. A program in Java is a new process for each job: its time begins when it calls ``run()``.
+[--language python|java [--archive]]``. One server process, and one client that submits a pipeline
+of two elements, or eight in Java, N times; before each job the client waits, so that the server can
+make its spare driver ready. Prints for each job the seconds, and for each message of the job when
+it came. A program in Java is a new process for each job: its time begins when it calls ``run()``.
+With ``--archive`` it has an archive of the classes that it loads, which a run before has written.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ def trivial_job(endpoint: str, master: str) -> tuple[float, list[str]]:
     return _since(begin, told)
 
 
-def trivial_java_job(endpoint: str, home: Path) -> tuple[float, list[str]]:
+def trivial_java_job(endpoint: str, home: Path, *java: str) -> tuple[float, list[str]]:
     """The same of a job in Java.
 
     Args:
         endpoint: of the server.
         home: of the program.
+        java: options of Java's for the program.
     """
-    command = ["java", "-cp", (home / "path").read_text(), "Jobs", "--runner=PortableRunner"]
-    command += [f"--jobEndpoint={endpoint}", "--job=trivial", "--elements=8"]
+    command = _java_program(endpoint, home, *java)
     with grpc.insecure_channel(endpoint) as channel:
         stub = beam_job_api_pb2_grpc.JobServiceStub(channel)
 
@@ -68,6 +69,18 @@ def trivial_java_job(endpoint: str, home: Path) -> tuple[float, list[str]]:
             told = _told(endpoint, new.pop())
             client.kill()  # it asks every three seconds only whether the job is over
     return _since(int(began.split()[1]) / 1000, told)
+
+
+def archive(endpoint: str, home: Path, file: Path) -> None:
+    """Write the archive of the classes of the program of such jobs."""
+    command = _java_program(endpoint, home, f"-XX:ArchiveClassesAtExit={file}")
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
+
+def _java_program(endpoint: str, home: Path, *java: str) -> list[str]:
+    command = ["java", *java, "-cp", (home / "path").read_text(), "Jobs"]
+    command += ["--runner=PortableRunner", f"--jobEndpoint={endpoint}"]
+    return [*command, "--job=trivial", "--elements=8"]
 
 
 def _told(endpoint: str, job_id: str) -> list[tuple[float, str]]:
@@ -95,16 +108,24 @@ def main() -> None:
     parser.add_argument("--warm", choices=("on", "off"), default="on")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--language", choices=("python", "java"), default="python")
+    parser.add_argument("--archive", action="store_true", help="of the classes of the program")
     given = parser.parse_args()
+    if given.archive and given.language != "java":
+        parser.error("--archive is for --language java")
     took = []
     programs = ROOT / ".cache" / "programs"
+    options: list[str] = []
     if given.language == "java":
         build("java", programs)
     with served(f"--warm={given.warm}", f"--spark-master-url={given.master}") as endpoint:
+        if given.archive:
+            file = programs / "java" / "classes.jsa"
+            archive(endpoint, programs / "java", file)
+            options.append(f"-XX:SharedArchiveFile={file}")
         for number in range(given.jobs):
             time.sleep(given.pause)
             if given.language == "java":
-                seconds, told = trivial_java_job(endpoint, programs / "java")
+                seconds, told = trivial_java_job(endpoint, programs / "java", *options)
             else:
                 seconds, told = trivial_job(endpoint, given.master)
             took.append(seconds)
