@@ -59,8 +59,7 @@ def place(tmp_path):
 def spare(home, place):
     spare = SpareRelay.start(home, place, time.time())
     assert spare is not None
-    yield spare
-    wait_until(partial(is_gone, spare._shared.folder))
+    return spare
 
 
 @pytest.fixture
@@ -160,3 +159,4 @@ def test_a_harness_that_cannot_be_started_leaves_no_relay_behind(spare, harness)
     with pytest.raises(HarnessNotStarted):
         harness("go", command=refused)
     spare.end_unless_taken()
+    wait_until(partial(is_gone, spare._shared.folder))
