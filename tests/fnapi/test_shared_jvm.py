@@ -25,7 +25,7 @@ from sparkdrain.fnapi.java import can_share, thread_group
 from sparkdrain.fnapi.java_process import Jars, JavaProcess
 from sparkdrain.fnapi.process import Command
 from sparkdrain.fnapi.shared_process import SharedPlace, SharedProcess
-from sparkdrain.fnapi.spare_jvm import SpareJvm, shared_java, take
+from sparkdrain.fnapi.spare_jvm import shared_java, start_spare_jvm, take
 from sparkdrain.graph.environments import STAGED_JAVA
 from sparkdrain.hosts.orphans import SHARED
 from sparkdrain.own_folder import is_private
@@ -237,7 +237,7 @@ def home(tmp_path, jars, monkeypatch):
 
 @pytest.fixture
 def spare(home, place):
-    started = SpareJvm.start(home, place, time.time())
+    started = start_spare_jvm(home, place, time.time())
     assert started is not None
     wait_until(lambda: not (place / "rehearsal").exists(), 120.0)
     return started
@@ -467,7 +467,7 @@ def test_a_job_takes_a_jvm_that_is_not_ready_which_leaves_what_is_left(
         "".join(f"{name} source: file:/all.jar\n" for name in (SLOW, NEXT))
     )
     class_paths.remember(home, jars, {}, tmp_path / "loaded")
-    spare = SpareJvm.start(home, place, time.time())
+    spare = start_spare_jvm(home, place, time.time())
     assert spare is not None
     wait_until(lambda: "loads" in spare._shared.last_words(), 120.0)
     slot = Slot("soon", jars, tmp_path / "executor", place)
@@ -493,7 +493,7 @@ def test_a_new_jvm_leaves_its_class_path_for_the_next_job(jars, place, tmp_path,
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv(class_paths.CLASS_PATHS, str(home))
-    assert SpareJvm.start(home, place, time.time()) is None
+    assert start_spare_jvm(home, place, time.time()) is None
     slot = Slot("short", jars, tmp_path / "executor", place)
     slot.runs()
     slot.let_end()

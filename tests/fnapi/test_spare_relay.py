@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 from apache_beam.portability.api import beam_provision_api_pb2
 
-from sparkdrain.fnapi.class_paths import CLASS_PATHS
+from sparkdrain.fnapi.class_paths import CLASS_PATHS, FRESH_SECONDS
 from sparkdrain.fnapi.errors import HarnessNotStarted
 from sparkdrain.fnapi.process import Command
 from sparkdrain.fnapi.relayed import HarnessProgram, RelayedHarness
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.shared_process import SharedPlace
-from sparkdrain.fnapi.spare_relay import FRESH_SECONDS, SpareRelay, take, use
+from sparkdrain.fnapi.spare_relay import start_spare_relay, take, use
 from sparkdrain.fnapi.worker import SdkWorker
 from tests.support.waiting import wait_until
 
@@ -57,7 +57,7 @@ def place(tmp_path):
 
 @pytest.fixture
 def spare(home, place):
-    spare = SpareRelay.start(home, place, time.time())
+    spare = start_spare_relay(home, place, time.time())
     assert spare is not None
     return spare
 
@@ -137,10 +137,10 @@ def test_a_relay_that_has_died_is_replaced(spare, harness):
 
 def test_a_relay_waits_only_if_a_job_had_one_within_an_hour(tmp_path, place, home, harness):
     os.utime(home / ".relay", (1000.0, 1000.0))
-    assert SpareRelay.start(home, place, 1000.0 + FRESH_SECONDS) is None
+    assert start_spare_relay(home, place, 1000.0 + FRESH_SECONDS) is None
     harness("go")
     assert (home / ".relay").stat().st_mtime > time.time() - FRESH_SECONDS
-    assert SpareRelay.start(tmp_path, place, time.time()) is None
+    assert start_spare_relay(tmp_path, place, time.time()) is None
 
 
 def test_a_harness_that_needs_a_port_has_a_relay_of_its_own(spare, harness, place):

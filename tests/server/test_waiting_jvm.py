@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from sparkdrain.fnapi import spare_jvm
 from sparkdrain.fnapi.class_paths import CLASS_PATHS, SPARE_JVM
-from sparkdrain.fnapi.spare_jvm import SpareJvm
-from sparkdrain.fnapi.spare_relay import SPARE_RELAY, SpareRelay
+from sparkdrain.fnapi.spare_relay import SPARE_RELAY
 from sparkdrain.server import driver_main
 from tests.support.waiting import wait_until
 
@@ -29,7 +29,7 @@ def asked(monkeypatch, tmp_path):
         seen.append(Spare() if len(seen) == 2 else None)
         return seen[-1]
 
-    monkeypatch.setattr(SpareJvm, "start", start)
+    monkeypatch.setattr(spare_jvm, "start_spare_jvm", start)
     monkeypatch.setattr(driver_main, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(driver_main, "_JOB_SECONDS", 0.0)
     monkeypatch.setenv(CLASS_PATHS, str(tmp_path))
@@ -59,7 +59,9 @@ def test_a_driver_that_has_its_job_starts_no_jvm_for_another(asked):
 
 def test_a_relay_waits_beside_the_jvm_and_does_not_wait_for_it(asked, monkeypatch):
     relay = Spare()
-    monkeypatch.setattr(SpareRelay, "start", lambda *_: relay if asked == [None] else None)
+    monkeypatch.setattr(
+        driver_main, "start_spare_relay", lambda *_: relay if asked == [None] else None
+    )
     has_job = threading.Event()
     waits = threading.Thread(target=driver_main._have_processes_wait, args=(has_job,))
     waits.start()

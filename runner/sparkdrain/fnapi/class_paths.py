@@ -25,7 +25,7 @@ SPARE_JVM: Final = "SPARKDRAIN_SPARE_JVM"
 """The environment variable with the folder in which the JVM of a driver waits, if one does."""
 
 FRESH_SECONDS: Final = 3600.0
-"""How long after its last use a class path is worth a JVM that waits."""
+"""How long after its last use a class path is worth a JVM that waits, or a relay is one."""
 
 _KEPT: Final = 2
 _JARS: Final = "jars"

@@ -1,84 +1,67 @@
 """A JVM that waits in a driver for the next job, with the class path of the last one.
 
-Its driver has a folder for it, with the file ``waiting-DIGEST``. A slot takes the JVM for a job by
-renaming that, which one slot alone can do. Then all slots of the job share it. A JVM that still
-loads classes or rehearses is taken, too: it leaves the rest, and is ahead of a new one all the
-same. The file ``rehearsal`` is there until it listens to slots.
+See ``spare_process``; its file is ``waiting-DIGEST``. A JVM that still loads classes or rehearses
+is taken, too: it leaves the rest, and is ahead of a new one all the same. The file ``rehearsal`` is
+there until it listens to slots.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pkgutil
 import shutil
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.fnapi import class_paths
 from sparkdrain.fnapi.java import java_program
 from sparkdrain.fnapi.jvm_rehearsal import JvmRehearsal
 from sparkdrain.fnapi.process import Command
 from sparkdrain.fnapi.shared_process import PROGRAM, SharedProcess, lines
+from sparkdrain.fnapi.spare_process import SpareProcess, taken_by
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _MEMORY: Final = "MaxRAMPercentage"
 _USERS_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
-_TAKEN: Final = "taken"
 _REHEARSAL: Final = "rehearsal"
 
 
-class SpareJvm:
-    """The JVM of a driver, which waits for the class path of the newest job.
+def start_spare_jvm(home: Path, place: Path, now: float) -> SpareProcess | None:
+    """Start the JVM of a driver; None if there is no class path that a job had lately.
 
     Args:
-        waiting: the file that tells slots of it.
+        home: where class paths are, see ``class_paths``.
+        place: a folder to make, where the JVM is to wait.
+        now: seconds since 1970.
+
+    Raises:
+        OSError: it cannot be started.
     """
+    known = class_paths.newest(home, now)
+    jars = [] if known is None else class_paths.copied_jars(known, place / "jars")
+    if known is None or not jars:
+        shutil.rmtree(place, ignore_errors=True)
+        return None
+    classes = place / class_paths.CLASSES
+    classes.write_bytes((known / class_paths.CLASSES).read_bytes())
+    waiting, rehearsed = _waiting(place, known.name), place / _REHEARSAL
+    rehearsal = JvmRehearsal(
+        place,
+        is_taken=lambda: not waiting.exists(),
+        is_over=lambda: not rehearsed.exists() or jvm.status() is not None,
+    )
+    rehearsed.write_text(lines(rehearsal.variables), "utf-8")
 
-    def __init__(self, jvm: SharedProcess, waiting: Path) -> None:
-        self._shared = jvm
-        self._waiting = waiting
+    def command(folder: Path) -> Command:
+        # Slots can connect from now on, see `SharedProcess.start`.
+        waiting.write_text(str(folder), "utf-8")
+        told = [str(classes), str(waiting), str(rehearsed)]
+        return Command([*shared_java(folder, os.pathsep.join(map(str, jars))), *told])
 
-    @classmethod
-    def start(cls, home: Path, place: Path, now: float) -> SpareJvm | None:
-        """Start it; None if there is no class path that a job had lately.
-
-        Args:
-            home: where class paths are, see ``class_paths``.
-            place: a folder to make, where the JVM is to wait.
-            now: seconds since 1970.
-
-        Raises:
-            OSError: it cannot be started.
-        """
-        known = class_paths.newest(home, now)
-        jars = [] if known is None else class_paths.copied_jars(known, place / "jars")
-        if known is None or not jars:
-            shutil.rmtree(place, ignore_errors=True)
-            return None
-        classes = place / class_paths.CLASSES
-        classes.write_bytes((known / class_paths.CLASSES).read_bytes())
-        waiting, rehearsed = _waiting(place, known.name), place / _REHEARSAL
-        rehearsal = JvmRehearsal(
-            place,
-            is_taken=lambda: not waiting.exists(),
-            is_over=lambda: not rehearsed.exists() or jvm.status() is not None,
-        )
-        rehearsed.write_text(lines(rehearsal.variables), "utf-8")
-
-        def command(folder: Path) -> Command:
-            # Slots can connect from now on, see `SharedProcess.start`.
-            waiting.write_text(str(folder), "utf-8")
-            told = [str(classes), str(waiting), str(rehearsed)]
-            return Command([*shared_java(folder, os.pathsep.join(map(str, jars))), *told])
-
-        jvm = SharedProcess.start(command)
-        rehearsal.begin()
-        return cls(jvm, waiting)
-
-    def end_unless_taken(self) -> None:
-        """End the JVM, unless slots use it. Then it ends with them."""
-        self._waiting.unlink(missing_ok=True)
-        self._shared.let_go()
+    jvm = SharedProcess.start(command)
+    rehearsal.begin()
+    return SpareProcess(jvm, waiting)
 
 
 def take(place: Path, digest: str) -> SharedProcess | None:
@@ -88,11 +71,7 @@ def take(place: Path, digest: str) -> SharedProcess | None:
         place: where it waits.
         digest: the digest of the class path, see ``class_paths.digest_of``.
     """
-    taken = place / _TAKEN
-    with contextlib.suppress(OSError):
-        _waiting(place, digest).rename(taken)
-        return SharedProcess.held(Path(taken.read_text("utf-8")))
-    return None
+    return taken_by(_waiting(place, digest))
 
 
 def shared_java(folder: Path, class_path: str, *options: str) -> list[str]:

@@ -1,7 +1,6 @@
 """A relay that waits in a driver for the next job: it has been started, and has imported gRPC.
 
-It waits as a JVM does, see ``spare_jvm``: a slot takes it by renaming a file. The slot writes down
-what the relay is to do, and connects. Then all slots of the job share it.
+See ``spare_process``. The slot that takes it writes down what it is to do, and connects.
 """
 
 from __future__ import annotations
@@ -10,65 +9,46 @@ import contextlib
 import json
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.fnapi.class_paths import FRESH_SECONDS
 from sparkdrain.fnapi.process import Command, inherited
 from sparkdrain.fnapi.shared_process import SharedProcess
+from sparkdrain.fnapi.spare_process import SpareProcess, taken_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 SPARE_RELAY: Final = "SPARKDRAIN_SPARE_RELAY"
 """The environment variable with the folder in which the relay of a driver waits, if one does."""
 
-FRESH_SECONDS: Final = 3600.0
-"""How long after a job with a relay another one is worth a relay that waits."""
-
 _RELAY: Final = "sparkdrain.fnapi.relay"
 _ORDER: Final = "order"
 _WAITING: Final = "waiting"
-_TAKEN: Final = "taken"
 # Beside class paths, whose names have no dot.
 _USED: Final = ".relay"
 
 
-class SpareRelay:
-    """The relay of a driver, which waits for a job.
+def start_spare_relay(home: Path, place: Path, now: float) -> SpareProcess | None:
+    """Start the relay of a driver; None if no job had a relay lately.
 
     Args:
-        waiting: the file that tells slots of it.
+        home: the server's folder, see ``use``.
+        place: a folder to make, where the relay is to wait.
+        now: seconds since 1970.
+
+    Raises:
+        OSError: it cannot be started.
     """
-
-    def __init__(self, relay: SharedProcess, waiting: Path) -> None:
-        self._shared = relay
-        self._waiting = waiting
-
-    @classmethod
-    def start(cls, home: Path, place: Path, now: float) -> SpareRelay | None:
-        """Start it; None if no job had a relay lately.
-
-        Args:
-            home: the server's folder, see ``use``.
-            place: a folder to make, where the relay is to wait.
-            now: seconds since 1970.
-
-        Raises:
-            OSError: it cannot be started.
-        """
-        used = home / _USED
-        if not used.exists() or used.stat().st_mtime <= now - FRESH_SECONDS:
-            return None
-        place.mkdir(parents=True, exist_ok=True)
-        relay = SharedProcess.start(lambda folder: Command(relay_command(str(folder / _ORDER))))
-        waiting = place / _WAITING
-        waiting.write_text(str(relay.folder), "utf-8")
-        return cls(relay, waiting)
-
-    def end_unless_taken(self) -> None:
-        """End the relay, unless slots use it. Then it ends with them."""
-        self._waiting.unlink(missing_ok=True)
-        self._shared.let_go()
+    used = home / _USED
+    if not used.exists() or used.stat().st_mtime <= now - FRESH_SECONDS:
+        return None
+    place.mkdir(parents=True, exist_ok=True)
+    relay = SharedProcess.start(lambda folder: Command(relay_command(str(folder / _ORDER))))
+    waiting = place / _WAITING
+    waiting.write_text(str(relay.folder), "utf-8")
+    return SpareProcess(relay, waiting)
 
 
 def use(home: Path) -> None:
@@ -87,11 +67,7 @@ def take(place: Path) -> SharedProcess | None:
     Args:
         place: where it waits.
     """
-    taken = place / _TAKEN
-    with contextlib.suppress(OSError):
-        (place / _WAITING).rename(taken)
-        return SharedProcess.held(Path(taken.read_text("utf-8")))
-    return None
+    return taken_by(place / _WAITING)
 
 
 def tell(relay: SharedProcess, words: Sequence[str], variables: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.fnapi.class_paths import CLASS_PATHS, SPARE_JVM
-from sparkdrain.fnapi.spare_relay import SPARE_RELAY, SpareRelay
+from sparkdrain.fnapi.spare_relay import SPARE_RELAY, start_spare_relay
 from sparkdrain.room import room
 from sparkdrain.server.session import Session
 from sparkdrain.stages.workers.head_start import head_start
@@ -26,6 +26,7 @@ from sparkdrain.stages.workers.head_start import head_start
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from sparkdrain.fnapi.spare_process import SpareProcess
     from sparkdrain.jobs.artifacts import StagedFiles
     from sparkdrain.jobs.engine import Engine
     from sparkdrain.jobs.served import ServedJobs
@@ -92,17 +93,14 @@ def _have_processes_wait(has_job: threading.Event) -> None:
 
     The job before may still run: its class path is known when its harness ends.
     """
-    from sparkdrain.fnapi.spare_jvm import SpareJvm  # noqa: PLC0415 (imports Beam)
+    from sparkdrain.fnapi.spare_jvm import start_spare_jvm  # noqa: PLC0415 (imports Beam)
 
     home = Path(os.environ[CLASS_PATHS])
-    missing: dict[str, type[SpareJvm | SpareRelay]] = {
-        SPARE_RELAY: SpareRelay,
-        SPARE_JVM: SpareJvm,
-    }
-    spares: list[SpareJvm | SpareRelay] = []
+    missing = {SPARE_RELAY: start_spare_relay, SPARE_JVM: start_spare_jvm}
+    spares: list[SpareProcess] = []
     while not has_job.is_set():
-        for place, kind in list(missing.items()):
-            spare = kind.start(home, Path(os.environ[place]), time.time())
+        for place, start in list(missing.items()):
+            spare = start(home, Path(os.environ[place]), time.time())
             if spare is not None:
                 spares.append(spare)
                 del missing[place]
