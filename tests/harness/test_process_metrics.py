@@ -13,6 +13,12 @@ from sparkdrain.metrics.merge import merge
 from tests.support.in_memory import run_in_memory
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_counted_yet():
+    """A pool in this process leaves what it counted, as it tells all since the process began."""
+    MetricsEnvironment.process_wide_container().metrics = {}
+
+
 class Costs(beam.DoFn):
     """Counts for the process, as models of ``RunInference`` do."""
 
