@@ -145,6 +145,7 @@ PROOFS: Final = (
             "integration/test_java_transforms.py",
             "integration/test_kafka_from_java.py",
             "integration/test_go.py",
+            "integration/test_warm_go.py",
             "integration/test_typescript.py",
             "integration/test_process_streams.py",
             "integration/test_podman.py",
