@@ -14,6 +14,7 @@ from sparkdrain.fnapi.errors import HarnessNotStarted
 from sparkdrain.fnapi.go import go_command
 from sparkdrain.graph.environments import STAGED_GO, chosen, staged_outside
 from sparkdrain.graph.staged import GO_WORKER, staged_name
+from sparkdrain.hosts.memory_limit import memory_here
 
 
 def _worker():
@@ -48,6 +49,24 @@ def test_whole_numbers_among_the_options_are_whole_for_go(tmp_path):
     assert isinstance(found["beam:option:parallelism:v1"], int)
     capabilities = command.variables["RUNNER_CAPABILITIES"].split()
     assert "beam:protocol:monitoring_info_short_ids:v1" in capabilities
+
+
+def test_the_heap_grows_further_up_to_half_of_the_memory_unless_the_executor_says_more(
+    tmp_path, monkeypatch
+):
+    """Go's own words for it, as its package ``runtime`` has them."""
+
+    def variables():
+        found = go_command(Path(sys.executable), {}, "id", "unix:here", tmp_path).variables
+        return {name: found[name] for name in ("GOGC", "GOMEMLIMIT") if name in found}
+
+    for name in ("GOGC", "GOMEMLIMIT"):
+        monkeypatch.delenv(name, raising=False)
+    assert variables() == {"GOGC": "400", "GOMEMLIMIT": str(memory_here() // 2)}
+    for name, value in ("GOGC", "50"), ("GOMEMLIMIT", "1GiB"):
+        with monkeypatch.context() as patched:
+            patched.setenv(name, value)
+            assert variables() == {}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from sparkdrain.errors import WorkerLost
-from sparkdrain.hosts.memory_limit import MemoryLimit, memory_of
+from sparkdrain.hosts.memory_limit import MemoryLimit, memory_here, memory_of
 from tests.support.waiting import wait_until
 
 MIB = 1 << 20
@@ -57,3 +57,12 @@ def test_memory_is_that_of_the_process_and_a_process_that_has_ended_has_none() -
     assert MemoryLimit(0).exceeded_by(os.getpid()) == ""
     assert memory_of(child) == 0
     assert MemoryLimit(0, 1).exceeded_by(child) == ""
+
+
+def test_a_container_has_what_its_limit_says_and_no_more_than_the_machine(tmp_path) -> None:
+    limit, machine = tmp_path / "limit", memory_here([])
+    assert machine >= MIB
+    assert memory_here([limit]) == machine
+    for text, expected in ("max\n", machine), (f"{MIB}\n", MIB), (f"{2**63 - 4096}\n", machine):
+        limit.write_text(text)
+        assert memory_here([tmp_path / "gone", limit]) == expected

@@ -7,14 +7,23 @@ sets) counts mapped files, of which state stores have many. So it says little ab
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.hosts.process import ps
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _MIB: Final = 1 << 20
 _KIB: Final = 1 << 10
+# Of both versions of control groups, as a process in a container sees its own.
+_OF_CONTAINERS: Final = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 # Without pages of files: the system can take these away at any time.
 _COUNTED: Final = frozenset({"RssAnon", "RssShmem", "VmSwap"})
 
@@ -43,6 +52,19 @@ class MemoryLimit:
             "machine has the memory, deal the keys out to more slots with --slots, or lower "
             "--state_memory_mb if state is most of it"
         )
+
+
+def memory_here(of_containers: Iterable[Path] = _OF_CONTAINERS) -> int:
+    """Bytes of memory that the machine has, or the container of this process, if that is less.
+
+    Args:
+        of_containers: files that may be there, with a number if there is a limit.
+    """
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for file in of_containers:
+        with contextlib.suppress(OSError, ValueError):
+            found.append(int(file.read_text("ascii")))
+    return min(found)
 
 
 def memory_of(pid: int) -> int:
