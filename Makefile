@@ -18,9 +18,9 @@ READY := $(VENV)/ready
 ARGS ?=
 PROOFS ?=
 TESTS ?= tests integration
-# Processes for `make test`, each with a Spark of its own. A test waits for others nearly half of its
-# time, so there are half as many again as cores.
-WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
+# Processes for `make test`, each with a Spark of its own. A test waits for others more than half of
+# its time, so there are twice as many as cores.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 # A process in which no Python runs any more says where it stands, and ends: no timeout of pytest's
 # own, which comes sooner, could end it.
 LAST_RESORT := -o faulthandler_timeout=660 -o faulthandler_exit_on_timeout=true
