@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,3 +77,13 @@ def on() -> Callable[..., beam.Pipeline]:
 def _registries_restored() -> Iterator[None]:
     with registries_restored():
         yield
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files of a test and of the programs that it starts."""
+    made = tmp_path / "room"
+    made.mkdir()
+    monkeypatch.setenv("TMPDIR", str(made))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return made

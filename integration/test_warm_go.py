@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,16 +16,10 @@ from tests.support.waiting import wait_until
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
-def test_the_second_program_has_the_relay_that_waited_and_finds_what_it_expects(
-    tmp_path, monkeypatch
-):
+def test_the_second_program_has_the_relay_that_waited_and_finds_what_it_expects(tmp_path, room):
     if shutil.which("go") is None:
         pytest.skip("there is no Go compiler here")
     exact = built(tmp_path)
-    room = tmp_path / "room"
-    room.mkdir()
-    monkeypatch.setenv("TMPDIR", str(room))
-    monkeypatch.setattr(tempfile, "tempdir", None)
     warm = f"--server-dir={tmp_path / 'server'}", "--spark-master-url=local[2]"
     with server_process(*warm) as (_, endpoint):
         first = ran(exact, exact, endpoint)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 
 import pytest
 from java_program import command, compiled
@@ -16,16 +15,10 @@ from tests.support.waiting import wait_until
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
-def test_the_second_program_has_the_jvm_that_waited_and_finds_what_it_expects(
-    tmp_path, monkeypatch
-):
+def test_the_second_program_has_the_jvm_that_waited_and_finds_what_it_expects(tmp_path, room):
     if shutil.which("javac") is None:
         pytest.skip("there is no Java compiler here")
     jar = compiled(tmp_path)
-    room = tmp_path / "room"
-    room.mkdir()
-    monkeypatch.setenv("TMPDIR", str(room))
-    monkeypatch.setattr(tempfile, "tempdir", None)
     warm = f"--server-dir={tmp_path / 'server'}", "--spark-master-url=local[1]"
     with server_process(*warm) as (_, endpoint):
         submit = command(jar, endpoint, "--numbers=100")
