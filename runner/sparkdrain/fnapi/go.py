@@ -83,8 +83,7 @@ def go_command(
 def _of_the_heap() -> dict[str, str]:
     """Variables that have Go collect less often; none if the executor has one of its own.
 
-    With half of the memory here as Go's limit, a heap of which more is alive than Go's own growth
-    would have room for is collected as often as it was, or more often.
+    Beyond half of the memory here, Go collects as often as it takes to stay below that.
     """
     if _GROWTH in os.environ or _SOFT_LIMIT in os.environ:
         return {}
