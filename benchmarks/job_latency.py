@@ -67,7 +67,7 @@ def trivial_java_job(endpoint: str, home: Path, *java: str) -> tuple[float, list
                 assert client.poll() is None, "the program has ended"
                 time.sleep(_LOOK_SECONDS)
             told = _told(endpoint, new.pop())
-            client.kill()  # it asks every three seconds only whether the job is over
+            client.terminate()  # it asks every three seconds only whether the job is over
     return _since(int(began.split()[1]) / 1000, told)
 
 

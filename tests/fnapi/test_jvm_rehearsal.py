@@ -8,7 +8,7 @@ import threading
 import grpc
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2 as api
-from apache_beam.portability.api import beam_fn_api_pb2_grpc, endpoints_pb2
+from apache_beam.portability.api import beam_fn_api_pb2_grpc, beam_runner_api_pb2, endpoints_pb2
 from google.protobuf import text_format
 
 from sparkdrain.fnapi.jvm_rehearsal import JvmRehearsal
@@ -56,6 +56,27 @@ def test_a_rehearsal_has_bundles_for_a_harness_and_ends_though_they_fail(rehears
         assert list(requests) == [], "it is over, and the harness ends"
     over.set()
     wait_until(lambda: "sparkdrain-rehearsal" not in {each.name for each in threading.enumerate()})
+
+
+def test_bundles_run_the_dofn_that_the_jvm_has_put_beside_its_variables(rehearsal, tmp_path, over):
+    (tmp_path / "do-fn").write_bytes(b"staged")
+    answers: queue.SimpleQueue[api.InstructionResponse] = queue.SimpleQueue()
+    with channel_to(rehearsal) as channel:
+        stub = beam_fn_api_pb2_grpc.BeamFnControlStub(channel)
+        request = next(stub.Control(iter(answers.get, None), metadata=named(rehearsal)))
+        wanted = request.process_bundle.process_bundle_descriptor_id
+        asked = api.GetProcessBundleDescriptorRequest(process_bundle_descriptor_id=wanted)
+        given = stub.GetProcessBundleDescriptor(asked, metadata=named(rehearsal))
+    (spec,) = (
+        each.spec
+        for each in given.transforms.values()
+        if each.spec.urn == "beam:transform:pardo:v1"
+    )
+    do_fn = beam_runner_api_pb2.ParDoPayload.FromString(spec.payload).do_fn
+    assert (do_fn.urn, do_fn.payload) == ("beam:dofn:javasdk:0.1", b"staged")
+    bounded = beam_runner_api_pb2.IsBounded.BOUNDED
+    assert {each.is_bounded for each in given.pcollections.values()} == {bounded}, "Java wants it"
+    over.set()
 
 
 def test_a_job_that_takes_the_jvm_does_not_wait_for_more_bundles(rehearsal, taken, over):

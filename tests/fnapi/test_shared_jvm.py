@@ -117,6 +117,65 @@ public interface MetricsContainer {
   }
 }
 """
+# What the DoFn of a rehearsal is made of.
+DO_FNS = (
+    """package org.apache.beam.sdk.transforms;
+public class Filter {
+  public boolean keepsAll;
+  public static Filter by(SerializableFunction predicate) {
+    Filter made = new Filter();
+    made.keepsAll = (Boolean) predicate.apply(null);
+    return made;
+  }
+  public DoFn made() {
+    return new DoFn() { public String toString() { return "keeps all: " + keepsAll; } };
+  }
+}
+""",
+    """package org.apache.beam.sdk.transforms;
+public class DoFn {}
+""",
+    """package org.apache.beam.sdk.transforms;
+public interface SerializableFunction { public Object apply(Object given); }
+""",
+    """package org.apache.beam.sdk.transforms;
+public class SerializableFunctions {
+  public static SerializableFunction constant(Object value) { return given -> value; }
+}
+""",
+    """package org.apache.beam.sdk.transforms;
+public class DoFnSchemaInformation {
+  public static DoFnSchemaInformation create() { return new DoFnSchemaInformation(); }
+}
+""",
+    """package org.apache.beam.sdk.values;
+public class TupleTag {
+  public final String id;
+  public TupleTag(String id) { this.id = id; }
+}
+""",
+    """package org.apache.beam.sdk.util;
+import java.util.Map;
+import org.apache.beam.sdk.transforms.*;
+import org.apache.beam.sdk.values.TupleTag;
+public class DoFnWithExecutionInformation implements java.io.Serializable {
+  public String told;
+  public static DoFnWithExecutionInformation of(
+      DoFn doFn, TupleTag main, Map<String, ?> sides, DoFnSchemaInformation schemas) {
+    DoFnWithExecutionInformation made = new DoFnWithExecutionInformation();
+    made.told = doFn + ", to " + main.id + ", sides " + sides;
+    return made;
+  }
+}
+""",
+    """package org.apache.beam.sdk.util;
+public class SerializableUtils {
+  public static byte[] serializeToByteArray(java.io.Serializable given) {
+    return ((DoFnWithExecutionInformation) given).told.getBytes();
+  }
+}
+""",
+)
 HARNESS = """package org.apache.beam.fn.harness;
 import java.io.*;
 import java.util.logging.Logger;
@@ -196,7 +255,7 @@ public class Next {
   static { System.out.println("loaded next"); }
 }
 """
-TEXTS = (HARNESS, MINE, LOGGING, BUNDLES, INITIALIZERS, MEMORY, METRICS, CONTAINER)
+TEXTS = (HARNESS, MINE, LOGGING, BUNDLES, INITIALIZERS, MEMORY, METRICS, CONTAINER, *DO_FNS)
 
 
 @pytest.fixture(scope="module")
@@ -455,6 +514,11 @@ def test_one_job_has_the_jvm_that_waited_which_has_run_no_code_of_the_users(
         each.let_end()
         each.life.stop(at_once=True)
     wait_until(partial(is_gone, folder))
+
+
+def test_a_jvm_that_waits_has_put_a_dofn_of_beams_there_for_its_rehearsal(spare, place):
+    assert (place / "do-fn").read_text() == "keeps all: true, to out, sides {}"
+    spare.end_unless_taken()
 
 
 def test_a_job_takes_a_jvm_that_is_not_ready_which_leaves_what_is_left(

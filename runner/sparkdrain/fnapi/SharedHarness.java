@@ -5,7 +5,9 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.PrintStream;
+import java.io.Serializable;
 import java.io.StringReader;
+import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.net.URL;
@@ -45,8 +47,9 @@ import java.util.logging.Logger;
  *
  * <p>A JVM that is started before there is a job has three arguments: a list of classes to load, a file
  * that is there until a job takes the JVM, and a file with variables. It rehearses first: it is a harness
- * with these variables, whose runner has bundles of its own. Then it removes the variables. When a job
- * takes it, it loads no further class, and begins no rehearsal.
+ * with these variables, whose runner has bundles of its own. Beside the variables it puts a DoFn of
+ * Beam's for these bundles. Then it removes the variables. When a job takes it, it loads no further
+ * class, and begins no rehearsal.
  */
 public final class SharedHarness {
   private static final String MAIN = "org.apache.beam.fn.harness.FnHarness";
@@ -73,7 +76,12 @@ public final class SharedHarness {
   private static final String CHANNELS = ".io.grpc.internal.ManagedChannelOrphanWrapper";
   private static final int ALL = 1 << 20;
 
-  private static final String METRICS = "org.apache.beam.sdk.metrics.";
+  private static final String SDK = "org.apache.beam.sdk.";
+  private static final String METRICS = SDK + "metrics.";
+  /** The name of the DoFn's file, and that of its output. */
+  private static final String DO_FN = "do-fn";
+
+  private static final String OUT = "out";
 
   private static Logs logs;
   private static Loader loader;
@@ -324,6 +332,11 @@ public final class SharedHarness {
     System.setErr(nowhere);
     loader.hidesAll = true;
     logs.isQuiet = true;
+    try {
+      Files.write(told.resolveSibling(DO_FN), doFn());
+    } catch (Exception | LinkageError error) {
+      // The bundles do without: this version of the SDK has another one.
+    }
     try (BufferedReader reader = Files.newBufferedReader(told)) {
       run(read(reader));
       Field ran = Class.forName(INITIALIZERS, true, loader).getDeclaredField("initialized");
@@ -337,6 +350,32 @@ public final class SharedHarness {
       System.setOut(out);
       System.setErr(err);
     }
+  }
+
+  /** A DoFn of Beam's own that gives all elements as they came, as a program stages it. */
+  private static byte[] doFn() throws ReflectiveOperationException {
+    Class<?> function = beam("transforms.SerializableFunction");
+    Class<?> functions = beam("transforms.SerializableFunctions");
+    Object always = functions.getMethod("constant", Object.class).invoke(null, true);
+    Class<?> filter = beam("transforms.Filter");
+    Constructor<?> ofAll = beam("transforms.Filter$1").getDeclaredConstructor(filter);
+    ofAll.setAccessible(true);
+    Object all = ofAll.newInstance(filter.getMethod("by", function).invoke(null, always));
+    Class<?> tag = beam("values.TupleTag");
+    Class<?> schemas = beam("transforms.DoFnSchemaInformation");
+    Object out = tag.getConstructor(String.class).newInstance(OUT);
+    Object none = schemas.getMethod("create").invoke(null);
+    Object staged =
+        beam("util.DoFnWithExecutionInformation")
+            .getMethod("of", beam("transforms.DoFn"), tag, Map.class, schemas)
+            .invoke(null, all, out, Map.of(), none);
+    Class<?> written = beam("util.SerializableUtils");
+    return (byte[])
+        written.getMethod("serializeToByteArray", Serializable.class).invoke(null, staged);
+  }
+
+  private static Class<?> beam(String name) throws ClassNotFoundException {
+    return Class.forName(SDK + name, true, loader);
   }
 
   private static void load(String name) {

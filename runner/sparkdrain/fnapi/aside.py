@@ -32,6 +32,7 @@ EMBEDDING: Final[str] = common_urns.protocols.CONTROL_REQUEST_ELEMENTS_EMBEDDING
 NAMED_STREAMS: Final = "beam:protocol:named_data_streams:v1"
 """An SDK has several streams of elements, each with a name."""
 _STREAM: Final = "aside"
+_BOUNDED: Final = beam_runner_api_pb2.IsBounded.BOUNDED
 # Beam's classes here may be older than the SDK.
 _REQUEST: Final = beam_fn_api_pb2.ProcessBundleRequest.DESCRIPTOR
 _CAN_NAME: Final = "data_stream_id" in _REQUEST.fields_by_name
@@ -98,6 +99,7 @@ class StageAside:
         for name, urn, (written, coder) in ends:
             pcollection = _IN if name == _IN else out
             descriptor.pcollections[pcollection].coder_id = coder
+            descriptor.pcollections[pcollection].is_bounded = _BOUNDED
             descriptor.pcollections[pcollection].windowing_strategy_id = strategy
             bare = descriptor.coders[f"sparkdrain:{name}"]
             bare.spec.urn = common_urns.coders.PARAM_WINDOWED_VALUE.urn
