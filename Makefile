@@ -65,7 +65,7 @@ test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, kille
 
 .PHONY: search
 search: java $(READY) ## Try laws and state machines with other examples than make test (slow)
-	@$(RUN) -m pytest -v -n $(WORKERS) -m hypothesis --hypothesis-profile=search --timeout=3600 \
+	@$(RUN) -m pytest -v -n $(WORKERS) --maxprocesses 4 -m hypothesis --hypothesis-profile=search --timeout=3600 \
 		-o faulthandler_timeout=0 $(TESTS) $(ARGS)
 
 .PHONY: prove
