@@ -78,9 +78,9 @@ public final class SharedHarness {
 
   private static final String SDK = "org.apache.beam.sdk.";
   private static final String METRICS = SDK + "metrics.";
-  /** The name of the DoFn's file, and that of its output. */
+  /** The file with the DoFn of a rehearsal. */
   private static final String DO_FN = "do-fn";
-
+  /** What the rehearsal's stage calls the DoFn's output. */
   private static final String OUT = "out";
 
   private static Logs logs;

@@ -34,7 +34,7 @@ _LOOK_SECONDS: Final = 0.1
 _BUNDLES: Final = 20
 _BYTES: Final = "bytes"
 _ELEMENT: Final = b"\x01x"
-# Both as in the program of Java.
+# As in the program of Java.
 _DO_FN: Final = "do-fn"
 _JAVA_DO_FN: Final = "beam:dofn:javasdk:0.1"
 
