@@ -105,11 +105,11 @@ def test_a_warm_server_has_a_driver_ready_also_after_its_spare_was_killed():
         client = JobClient(channel)
         assert not was_ready(), "the first job has another session than the first spare"
         # A job that comes too soon takes the spare that is not ready yet, so they come rarely.
-        wait_until(was_ready, 300, pause=20)
+        wait_until(was_ready, 600, pause=60)
         killed = wait_until(spare, 60)
         killed.kill()
         wait_until(lambda: (found := spare()) and found.pid != killed.pid, 60)
-        wait_until(was_ready, 300, pause=20)
+        wait_until(was_ready, 600, pause=60)
         family = psutil.Process(process.pid).children(recursive=True)
         assert len(family) > 2, "the spare has a JVM and a nursery"
     assert psutil.wait_procs(family, timeout=30)[1] == []
