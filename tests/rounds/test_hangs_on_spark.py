@@ -58,11 +58,14 @@ def start(build, *flags):
 
 
 def told_in(caplog, count: int = 1) -> str:
-    """What the job's messages, which the program logs, say of a step at work."""
+    """What the job's messages, which the program logs, say of a step in its own code.
+
+    A slot that starts slowly is told of before it has come that far.
+    """
 
     def found():
         texts = [record.getMessage() for record in caplog.records]
-        texts = [text for text in texts if "runs step" in text]
+        texts = [text for text in texts if "runs step" in text and __file__ in text]
         return len(texts) >= count and texts
 
     return wait_until(found, seconds=SECONDS, pause=0.1)[count - 1]
