@@ -112,7 +112,7 @@ def environment_of(
     if fresh or not python.exists():
         run([uv(), "venv", "--quiet", "--clear", "--python", base, str(home)])
     run([
-        *(uv(), "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python)),
+        *(uv(), "pip", "install", "--quiet", "--python", str(python)),
         *("--reinstall-package", "spark-drain-runner"),
         *(("--resolution", "lowest-direct") if pair.lowest else ()),
         _named(wheel, extras),
