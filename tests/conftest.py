@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,18 +87,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew")
 
 
+# The part of a run in which the last test that waits has begun.
+_LAST_WAIT = 0.8
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests first, so that no process waits for another at the end.
+    """Mix files whose tests wait for other processes with files whose tests compute.
 
-    Tests with services of their own need jars, which are fetched while those of Spark run.
+    Spark and services leave a part of each core idle, which the other tests then use. What waits
+    begins early enough that no process waits for another at the end. Tests with services of their
+    own need jars, which are fetched while others run.
     """
-
-    def rank(item: pytest.Item) -> int:
-        if item.path.is_relative_to(_INTEGRATION):
-            return 1
-        return 0 if item.get_closest_marker("spark") else 2
-
-    items.sort(key=rank)
+    of_file: defaultdict[Path, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        of_file[item.path].append(item)
+    files: defaultdict[str, list[Path]] = defaultdict(list)
+    for file, its in of_file.items():
+        on_spark = any(item.get_closest_marker("spark") for item in its)
+        services = file.is_relative_to(_INTEGRATION)
+        files["services" if services else "spark" if on_spark else "alone"].append(file)
+    place = {
+        file: (number + 0.5) / len(kind) * (1 if name == "alone" else _LAST_WAIT)
+        for name, kind in files.items()
+        for number, file in enumerate(kind)
+    }
+    items.sort(key=lambda item: place[item.path])
 
 
 @pytest.fixture
