@@ -94,6 +94,8 @@ class StageBundle(BundleProcessor, Harness):
         self._context: Any = None
         self._times = StepTimes(lambda: None)
         self._of_process = Tally()
+        self._is_open = False
+        self._told: list[metrics_pb2.MonitoringInfo] | None = None
         self.ops: collections.OrderedDict[str, Any] = collections.OrderedDict()
         try:
             with not_remembered() if changing_side_inputs else contextlib.nullcontext():
@@ -177,6 +179,7 @@ class StageBundle(BundleProcessor, Harness):
             if self._compile:
                 self._times.start()
         self.enter()
+        self._is_open, self._told = True, None
         self._context = ExecutionContext()
         for op in reversed(self.ops.values()):
             op.execution_context = self._context
@@ -270,6 +273,7 @@ class StageBundle(BundleProcessor, Harness):
                 context.check_turn_is_over()
             except RuntimeError as error:
                 raise_named(error, self.ops[transform_id].name_context)
+        self._is_open = False
 
     @override
     def forget_side_inputs(self) -> None:
@@ -278,9 +282,14 @@ class StageBundle(BundleProcessor, Harness):
 
     @override
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
-        for info in taken():
+        news = taken()
+        for info in news:
             self._of_process.add(info)
-        return self._times.shared_out(self.monitoring_infos()) + self._of_process.infos()
+        if self._told is not None and not news:
+            return self._told
+        infos = self._times.shared_out(self.monitoring_infos()) + self._of_process.infos()
+        self._told = None if self._is_open else infos
+        return infos
 
     @property
     @override
@@ -291,6 +300,7 @@ class StageBundle(BundleProcessor, Harness):
     def finalize(self) -> None:
         for op in self.ops.values():
             if op.needs_finalization():
+                self._told = None
                 op.finalize_bundle()
                 _reset(op)
 
@@ -299,6 +309,7 @@ class StageBundle(BundleProcessor, Harness):
         taken = []
         for id_, op in self.ops.items():
             if op.needs_finalization():
+                self._told = None
                 with taken_finalizers() as callbacks:
                     op.finalize_bundle()
                 _reset(op)

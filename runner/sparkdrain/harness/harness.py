@@ -339,7 +339,10 @@ class Harness(Protocol):
     # --- looking on ---------------------------------------------------------------------------
 
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
-        """All metrics since the harness was made; whole after ``finish``."""
+        """All metrics since the harness was made; whole after ``finish``.
+
+        The caller must not change the list. It may be the same one as long as nothing is counted.
+        """
 
     def handled(self) -> int:
         """How many elements the busiest PCollection has had; from any thread, about."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final, Protocol
 
+from apache_beam.metrics import monitoring_infos
+
 from sparkdrain.drain.progress import Hold
 from sparkdrain.metrics.merge import merge
 from sparkdrain.step_notes import read_by
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from sparkdrain.stages.shards.turn import Turn
 
 
+_PCOLLECTION: Final = monitoring_infos.PCOLLECTION_LABEL
 _IN_FLIGHT: Final = "elements in flight"
 
 
@@ -91,6 +94,8 @@ class Shard:
         self.counted = counted or []
         """The metrics up to the last commit."""
         self._before = self._infos = self.counted
+        self._told: list[metrics_pb2.MonitoringInfo] | None = None
+        self._serialized: list[bytes] | None = None
         self._make_harness = make_harness
         self._has_drain_hook = has_drain_hook
         self._defer = deferred
@@ -253,14 +258,25 @@ class Shard:
     def count(self, info: metrics_pb2.MonitoringInfo) -> None:
         """Add to the metrics what no DoFn counts."""
         self._before = merge([*self._before, info])
+        self._told = self._serialized = None
 
-    def infos(self) -> list[metrics_pb2.MonitoringInfo]:
-        """All metrics, over the stage's life."""
-        self._infos = self._before
-        if self._harness is not None:
-            infos = self._harness.infos()
-            self._infos = merge([*self._before, *infos]) if self._before else infos
-        return self._infos
+    def metrics(self) -> list[bytes]:
+        """All metrics over the stage's life, serialized ``MonitoringInfo`` protos.
+
+        What another stage counts is left out. In a round without elements this costs next to
+        nothing: what was told last is still true.
+        """
+        told = self._before if self._harness is None else self._harness.infos()
+        if self._serialized is None or told is not self._told:
+            self._told = self._infos = told
+            if self._harness is not None and self._before:
+                self._infos = merge([*self._before, *told])
+            self._serialized = [
+                info.SerializeToString()
+                for info in self._infos
+                if info.labels.get(_PCOLLECTION) not in self.stage.counted_elsewhere
+            ]
+        return self._serialized
 
     def close(self) -> None:
         """Tear everything down."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
-
-from apache_beam.metrics import monitoring_infos
+from typing import TYPE_CHECKING, Any
 
 from sparkdrain.graph.plan import EdgeId
 from sparkdrain.stages.shards.source import Source
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from sparkdrain.stages.shards.shard import Shard
 
 _LOGGER = logging.getLogger(__name__)
-_PCOLLECTION: Final = monitoring_infos.PCOLLECTION_LABEL
 
 
 class Slot:
@@ -96,12 +93,7 @@ class Slot:
 
     def metrics(self) -> list[bytes]:
         """Serialized ``MonitoringInfo`` protos of all stages."""
-        return [
-            info.SerializeToString()
-            for shard in self.shards
-            for info in shard.infos()
-            if info.labels.get(_PCOLLECTION) not in shard.stage.counted_elsewhere
-        ]
+        return [metric for shard in self.shards for metric in shard.metrics()]
 
     def close(self, *more: Callable[[], object]) -> Exception | None:
         """Tear all stages down, after ``more``: none is kept from its end by another.
