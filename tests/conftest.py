@@ -22,6 +22,7 @@ from apache_beam.runners.worker import statesampler
 from fake_engine import BeamsEngine, FakeEngine
 
 import sparkdrain
+from sparkdrain.garbage import calm_collector
 from sparkdrain.jobs.server import JobServer
 from tests.support import quick_beam
 from tests.support.registries import registries_restored
@@ -233,5 +234,4 @@ def beams_engine(in_process) -> FakeEngine:
 def pytest_collection_finish() -> None:
     """What collecting has made stays to the end: no collection of garbage looks at it again."""
     gc.enable()
-    gc.collect()
-    gc.freeze()
+    calm_collector()
