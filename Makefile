@@ -168,7 +168,7 @@ $(READY): requirements.lock pyproject.toml runner/sparkdrain_hook.py runner/spar
 		| python $(UV)
 	@echo "Setting up $(VENV) ..."
 	@"$(UV)" venv --quiet --clear --python "$(PYTHON)" $(VENV)
-	@"$(UV)" pip install --quiet --compile-bytecode --python $(RUN) --require-hashes \
+	@"$(UV)" pip install --quiet --python $(RUN) --require-hashes \
 		-r requirements.lock
 	@"$(UV)" pip install --quiet --python $(RUN) --no-deps --no-build-isolation --editable .
 	@$(RUN) -m compileall -qq runner timers_state || true
