@@ -66,11 +66,13 @@ def _forget():
 @pytest.mark.parametrize(("first", "every"), [(0, 0.05), (3600, 3600)], ids=["busy", "idle"])
 def test_a_driver_that_was_replaced_stops_within_seconds(tmp_path, first, every):
     running = Running(job(tmp_path), first, every)
-    assert not running.wait(1)
-    assert running.rounds.rounds
-    job(tmp_path).take(resume=True)
-    taken = time.monotonic()
-    assert running.wait(20)
+    try:
+        wait_until(lambda: running.rounds.rounds)
+        assert not running.wait(0.5)
+    finally:
+        job(tmp_path).take(resume=True)
+        taken = time.monotonic()
+        assert running.wait(20)
     assert isinstance(running.error, Fenced)
     assert max(EFFECTS, default=taken) - taken < 10
     running.rounds.close()
