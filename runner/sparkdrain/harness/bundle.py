@@ -300,7 +300,6 @@ class StageBundle(BundleProcessor, Harness):
     def finalize(self) -> None:
         for op in self.ops.values():
             if op.needs_finalization():
-                self._told = None
                 op.finalize_bundle()
                 _reset(op)
 
@@ -309,7 +308,6 @@ class StageBundle(BundleProcessor, Harness):
         taken = []
         for id_, op in self.ops.items():
             if op.needs_finalization():
-                self._told = None
                 with taken_finalizers() as callbacks:
                     op.finalize_bundle()
                 _reset(op)

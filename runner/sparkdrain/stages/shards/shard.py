@@ -258,7 +258,7 @@ class Shard:
     def count(self, info: metrics_pb2.MonitoringInfo) -> None:
         """Add to the metrics what no DoFn counts."""
         self._before = merge([*self._before, info])
-        self._told = self._serialized = None
+        self._serialized = None
 
     def metrics(self) -> list[bytes]:
         """All metrics over the stage's life, serialized ``MonitoringInfo`` protos.
