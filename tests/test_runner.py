@@ -376,6 +376,11 @@ def test_a_lost_connection_is_told_as_such(serve, monkeypatch):
     with pytest.raises(RuntimeError, match="connection to the job service was lost") as caught:
         result.wait_until_finish()
     assert isinstance(caught.value.__cause__, grpc.RpcError)
+    with pytest.raises(grpc.RpcError):
+        _ = result.state
+    for ask in (result.cancel, result.drain):
+        with pytest.raises((grpc.RpcError, RuntimeError)):
+            ask()
     monkeypatch.undo()
 
 

@@ -64,8 +64,12 @@ class SparkDrainResult(PipelineResult):
 
     @property
     def state(self) -> str:
-        """The job's state now, a name of ``PipelineState``."""
-        if self._over.is_set():
+        """The job's state now, a name of ``PipelineState``.
+
+        Raises:
+            grpc.RpcError: the job service cannot be reached.
+        """
+        if self._has_ended:
             return str(self._state)
         # Not kept: only the state stream says in which order states came.
         request = beam_job_api_pb2.GetJobStateRequest(job_id=self._job_id)
@@ -105,7 +109,7 @@ class SparkDrainResult(PipelineResult):
 
     def cancel(self) -> None:
         """Ask the job to stop; ``wait_until_finish`` waits until it has."""
-        if not self._over.is_set():
+        if not self._has_ended:
             super().cancel()
 
     def drain(self) -> str:
@@ -121,7 +125,7 @@ class SparkDrainResult(PipelineResult):
         Raises:
             RuntimeError: the job cannot be drained now; the text says why.
         """
-        if self._over.is_set():
+        if self._has_ended:
             return str(self._state)
         request = beam_job_api_pb2.DrainJobRequest(job_id=self._job_id)
         try:
@@ -138,6 +142,11 @@ class SparkDrainResult(PipelineResult):
         """
         request = beam_job_api_pb2.GetJobMetricsRequest(job_id=self._job_id)
         return PortableMetrics(self._job_service.GetJobMetrics(request))
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether the end of the job came. A lost connection says nothing of the job."""
+        return self._over.is_set() and self._lost is None
 
     def _raise(self) -> NoReturn:
         if self._lost is not None:
