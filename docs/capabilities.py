@@ -635,6 +635,11 @@ _CLUSTER = (
         f"{STAGES}dependencies_on_spark: elements_may_be_of_classes_that_the_program_defines",
     ),
     _row(
+        "Notebooks: bounded pipelines of Beam's InteractiveRunner",
+        f"{STAGES}interactive: what_is_collected_is_there_and_is_used_by_the_next_cell "
+        "a_cell_that_fails_ends_with_the_users_exception",
+    ),
+    _row(
         "A session that the program has, spark-submit, spark-defaults.conf",
         f"{STAGES}sessions: an_active_session_is_used_with_its_settings_and_not_stopped "
         "spark_submit_says_where_and_how_a_pipeline_runs spark_defaults_are_kept",

@@ -14,6 +14,7 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 
 from sparkdrain.concurrency.submitted import refuse_impossible
 from sparkdrain.environment import STAGE, add_row_types, default_environment
+from sparkdrain.interactive import is_read_at_once
 from sparkdrain.option_check import refuse_unknown, refuse_without_effect
 from sparkdrain.options import JobSettings, SparkDrainOptions
 from sparkdrain.result import SparkDrainResult
@@ -45,10 +46,13 @@ class SparkDrainRunner(PortableRunner):
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> SparkDrainResult:
         """Check everything that can be checked, then start the pipeline.
 
+        A pipeline of Beam's ``InteractiveRunner`` has ended when this returns, if it is bounded.
+
         Raises:
             BadOption: an option is unknown, useless here or has a value that cannot be used.
             Unsupported: the pipeline contains something that this runner cannot run.
             ValueError: keys of a GroupByKey have no deterministic coder.
+            RuntimeError: a pipeline that had to end has failed, see ``SparkDrainResult``.
         """
         refuse_unknown(options, sys.argv)
         refuse_without_effect(options)
@@ -64,7 +68,10 @@ class SparkDrainRunner(PortableRunner):
             environment = default_environment(options, directory)
             proto = pipeline.to_runner_api(default_environment=environment)
             add_row_types(proto, options, directory)
-            return _submit(proto, options, settings)
+            result = _submit(proto, options, settings)
+        if is_read_at_once(proto):
+            result.wait_until_finish()
+        return result
 
     def run_portable_pipeline(
         self, pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions
