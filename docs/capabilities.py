@@ -635,6 +635,10 @@ _CLUSTER = (
         f"{STAGES}dependencies_on_spark: elements_may_be_of_classes_that_the_program_defines",
     ),
     _row(
+        "Pipelines in Beam YAML",
+        f"{STAGES}yaml: a_pipeline_in_yaml_reads_groups_and_writes",
+    ),
+    _row(
         "Notebooks: bounded pipelines of Beam's InteractiveRunner",
         f"{STAGES}interactive: what_is_collected_is_there_and_is_used_by_the_next_cell "
         "a_cell_that_fails_ends_with_the_users_exception",
