@@ -639,9 +639,9 @@ _CLUSTER = (
         f"{STAGES}yaml: a_pipeline_in_yaml_reads_groups_and_writes",
     ),
     _row(
-        "Notebooks: bounded pipelines of Beam's InteractiveRunner",
+        "Notebooks, by Beam's InteractiveRunner, for sources that end",
         f"{STAGES}interactive: what_is_collected_is_there_and_is_used_by_the_next_cell "
-        "a_cell_that_fails_ends_with_the_users_exception",
+        "a_cell_that_fails_ends_with_the_users_exception a_stream_that_ends_is_collected_too",
     ),
     _row(
         "A session that the program has, spark-submit, spark-defaults.conf",

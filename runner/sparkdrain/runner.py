@@ -46,7 +46,7 @@ class SparkDrainRunner(PortableRunner):
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> SparkDrainResult:
         """Check everything that can be checked, then start the pipeline.
 
-        A pipeline of Beam's ``InteractiveRunner`` has ended when this returns, if it is bounded.
+        A pipeline that Beam's ``InteractiveRunner`` reads has ended when this returns.
 
         Raises:
             BadOption: an option is unknown, useless here or has a value that cannot be used.

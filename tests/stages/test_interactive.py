@@ -5,14 +5,12 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.interactive import interactive_beam, interactive_environment
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
-from apache_beam.testing import test_stream
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import FixedWindows
 
 import sparkdrain
 from sparkdrain.interactive import is_read_at_once
 from tests.stages.conftest import MASTER
-
-CACHING = "WriteCache_of_words"
 
 
 @pytest.fixture(autouse=True)
@@ -44,17 +42,17 @@ def test_a_cell_that_fails_ends_with_the_users_exception(notebook):
         interactive_beam.collect(odds)
 
 
+@pytest.mark.spark
+def test_a_stream_that_ends_is_collected_too(notebook):
+    ticks = notebook | PeriodicImpulse(start_timestamp=0, stop_timestamp=3, fire_interval=1)
+    windows = ticks | beam.WindowInto(FixedWindows(10)) | beam.Map(lambda _: "tick")
+    assert interactive_beam.collect(windows, raw_records=True) == ["tick"] * 3
+
+
 @pytest.mark.parametrize(
-    ("source", "label", "is_awaited"),
-    [
-        (beam.Create(["a"]), CACHING, True),
-        (beam.Create(["a"]), "Other", False),
-        (PeriodicImpulse(), CACHING, False),
-        (test_stream.TestStream(), CACHING, False),
-    ],
-    ids=["bounded", "without a cache", "unbounded", "what is replayed"],
+    ("label", "is_awaited"), [("WriteCache_of_words", True), ("Write", False)], ids=["yes", "no"]
 )
-def test_only_bounded_pipelines_that_fill_the_cache_are_waited_for(source, label, is_awaited):
+def test_only_pipelines_that_fill_the_cache_are_waited_for(label, is_awaited):
     pipeline = beam.Pipeline()
-    _ = pipeline | source | label >> beam.Map(print)
+    _ = pipeline | beam.Create(["a"]) | label >> beam.Map(print)
     assert is_read_at_once(pipeline.to_runner_api()) == is_awaited
