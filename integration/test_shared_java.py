@@ -68,7 +68,7 @@ def test_two_slots_share_a_jvm_which_ends_with_the_last_of_them(slot, executor):
         status = each.worker.status(60.0)
         assert f",{thread_group(each.worker.id)}]" in status
     first.harnesses.give_back(first.worker, keep=False)
-    wait_until(first.worker.torn_down.is_set)
+    first.harnesses.close()  # waits until the harness has ended, or has said that all is torn down
     assert not second.worker.torn_down.is_set()
     second.run()
     third = slot()
@@ -78,7 +78,6 @@ def test_two_slots_share_a_jvm_which_ends_with_the_last_of_them(slot, executor):
     wait_until(lambda: threads_of(jvm).count("MemoryMonitor\n") == 1)
     second.run()
     second.harnesses.give_back(second.worker, keep=False)
-    wait_until(second.worker.torn_down.is_set)
     wait_until(lambda: not jvms_in(executor))
 
 
