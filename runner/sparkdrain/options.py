@@ -166,6 +166,11 @@ class JobSettings:
         settings.check_needs()
         return settings
 
+    @property
+    def named_master(self) -> str | None:
+        """The Spark master that the user named; None: the default, or as Spark is set up."""
+        return None if self.spark_master_url == DEFAULT_MASTER else self.spark_master_url
+
     def check_needs(self) -> None:
         """Refuse options that were given without the one that they need.
 

@@ -10,7 +10,7 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
 
@@ -144,7 +144,8 @@ def spark_context(settings: JobSettings) -> SparkContext:
                 forget(active)
             elif not ours or asked == _Session.asked:
                 check_session(jvm_version(active), pyspark_version())
-                _warn_of_no_effect(active, settings, ours=ours)
+                if not ours:
+                    warn_of_no_effect(active.master, settings)
                 return active
             else:
                 active.stop()
@@ -153,15 +154,21 @@ def spark_context(settings: JobSettings) -> SparkContext:
         return _Session.context
 
 
-def _warn_of_no_effect(active: Any, settings: JobSettings, *, ours: bool) -> None:
-    if not ours and settings.spark_master_url not in {None, active.master}:
+def warn_of_no_effect(master: str, settings: JobSettings) -> None:
+    """Say which options a session that the program has already cannot follow.
+
+    Args:
+        master: the session's.
+        settings: what the job asks for.
+    """
+    if settings.named_master not in {None, master}:
         _LOGGER.warning(
             "--spark_master_url=%s has no effect: the program has a Spark session already, for "
             "%s. Stop that one first (SparkSession.stop) to have another.",
-            settings.spark_master_url,
-            active.master,
+            settings.named_master,
+            master,
         )
-    if not ours and settings.spark_conf:
+    if settings.spark_conf:
         _LOGGER.warning(
             "--spark_conf has no effect on the Spark session that the program has already: %s.",
             ", ".join(name for name, _ in settings.spark_conf),
