@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -109,8 +110,11 @@ class Copying:
 
     def newest(self) -> str:
         """The newest checkpoint."""
-        manifests = self._folder.glob(f"checkpoints/{kafka_copy.JOB}/manifests/*/*.manifest")
-        return max((path.name for path in manifests), default="")
+        pattern = f"checkpoints/{kafka_copy.JOB}/manifests/*/*.manifest"
+        while True:
+            # A folder that gets its name meanwhile is gone before it is looked into.
+            with contextlib.suppress(FileNotFoundError):
+                return max((path.name for path in self._folder.glob(pattern)), default="")
 
     def wait_for_failure(self) -> str:
         """Start the driver, and wait until it fails; what it has logged in the end."""
