@@ -122,7 +122,7 @@ def chain(name, function):
     exec(compile("def run(values, c):\n    f(values)\n", f"<{name}>", "exec"), names)
     run = names["run"]
     step = SimpleNamespace(transform=name, operation=SimpleNamespace(scoped_process_state=name))
-    return Chain(run, run.__code__, {2: step}, {}, "", name)
+    return Chain(run, run.__code__, {2: step}, {}, name)
 
 
 def sampler():

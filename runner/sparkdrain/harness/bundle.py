@@ -16,7 +16,6 @@ from sparkdrain.harness.beam import (
     statesampler,
     taken_finalizers,
 )
-from sparkdrain.harness.compiled.operation import chain_of_results
 from sparkdrain.harness.compiled.times import StepTimes
 from sparkdrain.harness.compiled.tracker import StepTracker
 from sparkdrain.harness.concurrent.operation import ConcurrentOperation
@@ -157,7 +156,7 @@ class StageBundle(BundleProcessor, Harness):
         operation, context = self.ops[transform], self._states[transform]
         handle, calls = self._dofns[transform], None
         if self._compile and handle.concurrent is None:
-            chain = chain_of_results(transform, self.factory)
+            chain = self.factory.chain_of_results(transform)
             calls = stateful_calls(source, operation, handle, context, chain)
         if calls is None:
             timers = beam_timers(operation.process_timer, context.timers)

@@ -19,7 +19,7 @@ from sparkdrain.harness.beam import (
 )
 from sparkdrain.harness.claims import ClaimGate, sees_windows
 from sparkdrain.harness.combining import COMBINES
-from sparkdrain.harness.compiled.operation import chain_of_results
+from sparkdrain.harness.compiled.chain import LazyChain
 from sparkdrain.harness.compiled.steps import takes_element_only
 from sparkdrain.harness.concurrent.loop import event_loop
 from sparkdrain.harness.concurrent.operation import ConcurrentOperation
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from apache_beam.coders import WindowedValueCoder
 
     from sparkdrain.concurrency.settings import AsyncStep
+    from sparkdrain.harness.compiled.steps import Steps
     from sparkdrain.harness.compiled.tracker import StepTracker
     from sparkdrain.harness.concurrent.slot_loop import SlotLoop
     from sparkdrain.harness.harness import Carrier, StateTerms, Writer
@@ -64,7 +65,7 @@ class StageFactory(BeamTransformFactory):
     entry: Callable[[str], Any]
     """What the producers of a transform see of it."""
     tracker: StepTracker
-    steps: Any = None
+    steps: Steps | None
     async_steps: Mapping[str, AsyncStep]
     """What an option says of how a step waits, by name of the step."""
 
@@ -74,6 +75,11 @@ class StageFactory(BeamTransformFactory):
         """The windowed coder of the input that is not a side input."""
         (pcollection,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
         return self.get_windowed_coder(pcollection)
+
+    def chain_of_results(self, transform_id: str) -> LazyChain | None:
+        """The chain for what a DoFn makes that others call than Beam; None: Beam must see it."""
+        step = None if self.steps is None else self.steps.results(transform_id)
+        return None if step is None else LazyChain(step, self)
 
 
 @StageFactory.register_urn(urns.SOURCE, None)
@@ -148,7 +154,7 @@ def create_par_do(
         context,
     )
     if handle.concurrent is not None:
-        parts = handle.concurrent, handle, lambda: chain_of_results(transform_id, factory)
+        parts = handle.concurrent, handle, lambda: factory.chain_of_results(transform_id)
         carrier = factory.carriers.get(TransformId(transform_id))
         if context is not None:
             operation.prepare(

@@ -10,7 +10,9 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.graph import urns
 from sparkdrain.harness.beam import memoize, proto_utils
-from sparkdrain.harness.compiled.operation import compile_from, compile_results
+from sparkdrain.harness.compiled.emission import Emission
+from sparkdrain.harness.compiled.operation import CompiledOperation
+from sparkdrain.harness.compiled.steps import Steps
 from sparkdrain.harness.operations import ProcessRestrictions
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ def made_operations(
     """Operations by transform id, producers before consumers.
 
     Args:
-        factory: makes an operation; it is told what producers see of each (``entry``).
+        factory: makes an operation; it is told what producers see of each (``entry``), and the
+            ``steps`` of compiled chains, or None.
         compiled: whether chains of simple transforms are compiled.
     """
     consumers = _consumers(descriptor)
@@ -42,16 +45,18 @@ def made_operations(
     def entry(transform_id: str) -> Any:
         """What producers see of a transform: its operation, or a compiled chain."""
         op = operation(transform_id)
-        if not compiled:
-            return op
-        return compile_from(transform_id, operation, consumers, factory, descriptor) or op
+        step = None if steps is None else steps[transform_id]
+        return op if step is None or step.is_last else CompiledOperation(step, factory)
 
-    factory.entry = entry
+    steps = Steps(operation, consumers, factory, descriptor) if compiled else None
+    factory.entry, factory.steps = entry, steps
     order = _consumers_first(descriptor, consumers)
     made = [(id_, operation(id_)) for id_ in order]
-    for id_, op in made if compiled else ():
-        if isinstance(op, ProcessRestrictions):
-            op.emission = compile_results(id_, operation, consumers, factory, descriptor)
+    for id_, op in made:
+        if steps is not None and isinstance(op, ProcessRestrictions):
+            step = steps.results(id_)
+            if step is not None:
+                op.emission = Emission(step, factory, factory.dofns[id_].dofn)
     return collections.OrderedDict(reversed(made))
 
 

@@ -15,6 +15,7 @@ from sparkdrain.harness.dofn import DoFnHandle, load_dofn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.harness.compiled.steps import Steps
     from sparkdrain.harness.compiled.tracker import StepTracker
 
 _BEAMS = BeamTransformFactory._known_urns  # noqa: SLF001
@@ -30,7 +31,7 @@ class ChannelFactory(BeamTransformFactory):
     entry: Callable[[str], Any]
     """What the producers of a transform see of it."""
     tracker: StepTracker
-    steps: Any = None
+    steps: Steps
 
 
 @ChannelFactory.register_urn(urns.PAR_DO, beam_runner_api_pb2.ParDoPayload)

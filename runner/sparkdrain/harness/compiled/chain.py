@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sparkdrain.harness.compiled.generate import Chain, Emitter, generate
 from sparkdrain.harness.compiled.steps import StepKind
-from sparkdrain.harness.compiled.unwrap import Unwrap, main_index
-from sparkdrain.harness.sampling import size_sampler
 from sparkdrain.harness.step_name import raise_named
 
 if TYPE_CHECKING:
@@ -42,15 +40,7 @@ class LazyChain:
 
     def _run_first(self, values: Any, context: Any) -> None:
         # Only now all operations are set up, from which counters come.
-        steps = self._factory.steps
-        emitter = Emitter(
-            step_of=lambda id_: steps[id_],
-            leave=lambda id_: self._factory.entry(id_).process,
-            counter=_counter,
-            sizer=_sizer,
-            unwrap=Unwrap,
-            observe=self._observe,
-        )
+        emitter = Emitter(self._factory.steps, self._factory.entry, self._observe)
         self._chain = generate(self._step, emitter)
         self._factory.tracker.add(self._chain)
         self.run = self._chain.run
@@ -75,16 +65,3 @@ class LazyChain:
                 return chain.lines.get(line) or chain.leaving.get(line, first)
             trace = trace.tb_next
         return first
-
-
-def _counter(step: Step) -> Callable[[int], None] | None:
-    receivers = step.operation.receivers
-    if not receivers:
-        return None
-    index = main_index(step)
-    return None if index is None else receivers[index].opcounter.element_counter.update
-
-
-def _sizer(step: Step) -> Callable[[Any, Any], None] | None:
-    index = main_index(step)
-    return None if index is None else size_sampler(step.operation.receivers[index])

@@ -63,13 +63,10 @@ class Gathering:
             return
         values, self._values = self._values, []
         try:
-            self._run(values)
+            try:
+                self._chain.run(values, self._context)
+            except BaseException as error:  # noqa: BLE001 - raised again, with the step's name
+                self._chain.reraise(error)
         except BaseException as error:
             error.is_behind_keys = True  # type: ignore[attr-defined]
             raise
-
-    def _run(self, values: list[Any]) -> None:
-        try:
-            self._chain.run(values, self._context)
-        except BaseException as error:  # noqa: BLE001 - raised again, with the step's name
-            self._chain.reraise(error)

@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import TimestampedValue, WindowedValue
 
-from sparkdrain.harness.compiled.steps import Step, StepKind
-from sparkdrain.harness.sampling import SampleSchedule
+from sparkdrain.harness.compiled.steps import StepKind
+from sparkdrain.harness.compiled.unwrap import Unwrap, main_receiver
+from sparkdrain.harness.sampling import SampleSchedule, size_sampler
 from sparkdrain.shuffle.grouping import PLAIN_KEYS
 from sparkdrain.shuffle.keys import refuse_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
+
+    from sparkdrain.harness.compiled.steps import Step, Steps
 
 # CPython allows 20 nested blocks; what is deeper goes on in a function of its own.
 _DEEPEST = 12
@@ -40,7 +43,6 @@ class Chain:
     """The step whose user code a line runs; other lines leave the chain."""
     leaving: dict[int, Step]
     """The step that has made an element, by the line that takes the element out of the chain."""
-    source: str
     first: str
     """Id of the transform that it starts with."""
 
@@ -50,22 +52,15 @@ class Emitter:
     """Collects source lines and the names they refer to.
 
     Args:
-        step_of: the step that a transform is, or None.
-        leave: what takes the elements of a transform that is no step: ``leave(windowed)``.
-        counter: what counts the elements of a step's output: ``counter(n)``.
-        sizer: what samples the size of a value of a step's output: ``sizer(value, context)``.
-        unwrap: gets a step and an observer, and makes what takes the step's tagged, timestamped and
-            windowed results apart: see ``Unwrap``.
+        steps: the step that a transform is, or None.
+        entry: the operation that takes the elements of a transform that is no step.
         observe: gives, when values are run, the observer that hears of the context of each result
             of the first step before anything else does; None if there is no observer.
     """
 
-    step_of: Callable[[str], Step | None]
-    leave: Callable[[str], Callable[[Any], None]]
-    counter: Callable[[Step], Callable[[int], None] | None]
-    sizer: Callable[[Step], Callable[[Any, Any], None] | None]
-    unwrap: Callable[[Step, Callable[[Any], None] | None], Any]
-    observe: Callable[[], Callable[[Any], None] | None] | None = None
+    steps: Steps
+    entry: Callable[[str], Any]
+    observe: Callable[[], Callable[[Any], None] | None] | None
     names: dict[str, Any] = field(
         default_factory=lambda: {
             "WRAPPED": WRAPPED,
@@ -115,10 +110,10 @@ class Emitter:
             self.line(depth, "pass")
         self.length += 1
         for number, id_ in enumerate(ids):
-            step = self.step_of(id_)
+            step = self.steps[id_]
             final = last and number == len(ids) - 1
             if step is None or blocks > _DEEPEST or self.length > _LONGEST:
-                leave = self.name("leave", self.leave(id_))
+                leave = self.name("leave", self.entry(id_).process)
                 self.leave_line(depth, f"{leave}({c}.with_value({v}))")
             else:
                 self.step(step, v, c, depth, blocks, last=final)
@@ -218,7 +213,7 @@ class Emitter:
         the same time as the one before.
         """
         context = self.fresh("c")
-        take_apart = self.unwrap(step, _asked(self.observe) if observe else None)
+        take_apart = Unwrap(step, _asked(self.observe) if observe else None)
         unwrap = self.name("unwrap", take_apart)
         self.line(depth, f"{context} = {c}")
         case = "if"
@@ -256,12 +251,12 @@ class Emitter:
                 kept, c = self.fresh("v"), self.fresh("c")
                 self.line(depth, f"{kept}, {c} = {v}, {context}")
                 v = kept
-        count = self.counter(step)
-        if count is not None:
+        receiver = main_receiver(step)
+        if receiver is not None:
             counter = self.fresh("n")
-            self.counters.append((counter, count))
+            self.counters.append((counter, receiver.opcounter.element_counter.update))
             self.line(depth, f"{counter} += 1")
-            sizer = self.sizer(step)
+            sizer = size_sampler(receiver)
             if sizer is not None:
                 # Sampled once a run: the last value stands in its variable still.
                 size = self.name("size", sizer)
@@ -314,4 +309,4 @@ def generate(root: Step, emitter: Emitter) -> Chain:
     filename = f"<compiled chain {next(_NUMBERS)} from {root.transform}>"
     exec(compile(source, filename, "exec"), emitter.names)  # noqa: S102 - our own source
     run = emitter.names["run"]
-    return Chain(run, run.__code__, emitter.lines, emitter.leaving, source, root.transform)
+    return Chain(run, run.__code__, emitter.lines, emitter.leaving, root.transform)

@@ -7,6 +7,7 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.core import CallableWrapperDoFn, Windowing, _DoFnParam
 from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
@@ -15,7 +16,9 @@ from sparkdrain.harness.beam import common
 from sparkdrain.harness.compiled.windowing import WindowAssigner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from apache_beam.portability.api import beam_fn_api_pb2
 
 
 class StepKind(enum.Enum):
@@ -57,8 +60,6 @@ class Step:
     """Whether a string or dict instead of an iterable of results is an error."""
     windowfn: Any = None
     """Gives windows to elements that a DoFn yields with a new timestamp; None for other steps."""
-    output: str | None = None
-    """The PCollection of the main output."""
     consumers: list[str] = field(default_factory=list)
 
     @property
@@ -85,7 +86,7 @@ _LAMBDAS = {
 }
 
 
-def recognise(  # noqa: PLR0911 - one for each kind
+def _recognise(  # noqa: PLR0911 - one for each kind
     transform_id: str, proto: Any, operation: Any, factory: Any
 ) -> Step | None:
     """The step that a transform is, or None if it is not simple."""
@@ -99,19 +100,13 @@ def recognise(  # noqa: PLR0911 - one for each kind
     if urn in (urns.MERGE_ACCUMULATORS, urns.EXTRACT_OUTPUTS):
         return Step(transform_id, StepKind.MAP_VALUE, operation.apply, operation)
     if urn == urns.ASSIGN_WINDOWS:
-        windowing = Windowing.from_runner_api(_parse_windowing(proto.spec.payload), factory.context)
-        assign = WindowAssigner(windowing.windowfn)
+        strategy = beam_runner_api_pb2.WindowingStrategy.FromString(proto.spec.payload)
+        assign = WindowAssigner(Windowing.from_runner_api(strategy, factory.context).windowfn)
         return Step(transform_id, StepKind.ASSIGN_WINDOWS, assign, operation)
     if urn == urns.PAR_DO:
         handle = factory.dofns.get(transform_id)
         return None if handle is None else _par_do(transform_id, operation, handle)
     return None
-
-
-def _parse_windowing(payload: bytes) -> Any:
-    from apache_beam.portability.api import beam_runner_api_pb2  # noqa: PLC0415 - cold path
-
-    return beam_runner_api_pb2.WindowingStrategy.FromString(payload)
 
 
 def _par_do(transform_id: str, operation: Any, handle: Any) -> Step | None:
@@ -134,22 +129,6 @@ def takes_element_only(handle: Any) -> bool:
         return False
     # To look at all of a DoFn, as its pipeline has, takes Beam milliseconds.
     return not any(map(_is_asked_for, common.MethodWrapper(handle.dofn, "process").defaults))
-
-
-def results_of(transform_id: str, operation: Any, handle: Any) -> Step | None:
-    """What the DoFn of an operation makes, as a step that begins a chain; None: Beam must see it.
-
-    Args:
-        transform_id: the DoFn's transform.
-        operation: calls it.
-        handle: its ``DoFnHandle``.
-    """
-    dofn = handle.dofn
-    if not makes_plain_results(dofn):
-        return None
-    checks = not isinstance(dofn, CallableWrapperDoFn)
-    windowfn = handle.windowing.windowfn
-    return Step(transform_id, StepKind.RESULTS, None, operation, checks, windowfn)
 
 
 def makes_plain_results(dofn: Any) -> bool:
@@ -181,3 +160,57 @@ def _kind(dofn: Any, process: Callable[..., Any]) -> tuple[StepKind, Callable[..
     if inspect.isgeneratorfunction(process):
         return StepKind.GENERATOR, process
     return StepKind.FLAT_MAP, process
+
+
+class Steps:
+    """The steps of a stage; each transform is looked at once.
+
+    Args:
+        operation: gives the operation of a transform.
+        consumers: the transforms that take each PCollection.
+        factory: the maker of the operations.
+        descriptor: of the stage.
+    """
+
+    def __init__(
+        self,
+        operation: Callable[[str], Any],
+        consumers: Mapping[str, list[str]],
+        factory: Any,
+        descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
+    ) -> None:
+        self._operation = operation
+        self._consumers = consumers
+        self._factory = factory
+        self._transforms = descriptor.transforms
+        self._steps: dict[str, Step | None] = {}
+
+    def __getitem__(self, transform_id: str) -> Step | None:
+        if transform_id not in self._steps:
+            proto, operation = self._transforms[transform_id], self._operation(transform_id)
+            step = _recognise(transform_id, proto, operation, self._factory)
+            self._steps[transform_id] = self._followed(step)
+        return self._steps[transform_id]
+
+    def results(self, transform_id: str) -> Step | None:
+        """What a DoFn makes, as a step that begins a chain; None: Beam must see it."""
+        operation, handle = self._operation(transform_id), self._factory.dofns[transform_id]
+        if not makes_plain_results(handle.dofn):
+            return None
+        checks = not isinstance(handle.dofn, CallableWrapperDoFn)
+        windowfn = handle.windowing.windowfn
+        step = Step(transform_id, StepKind.RESULTS, None, operation, checks, windowfn)
+        return self._followed(step)
+
+    def _followed(self, step: Step | None) -> Step | None:
+        """``step`` with those behind it, if it can hand elements to them."""
+        if step is None or step.is_last:
+            return step
+        outputs = self._transforms[step.transform].outputs
+        main = next(iter(outputs)) if len(outputs) == 1 else "None"
+        if main in outputs:
+            step.consumers = self._consumers[outputs[main]]
+        for consumer in map(self._operation, step.consumers):
+            if consumer.get_batching_preference().supports_batches:
+                return None
+        return step

@@ -24,6 +24,12 @@ def main_index(step: Step) -> int | None:
     return tags.index("None") if "None" in tags else None
 
 
+def main_receiver(step: Step) -> Any:
+    """The receiver of a step's main output, which counts its elements; None: it has none."""
+    receivers, index = step.operation.receivers, main_index(step)
+    return None if index is None or not receivers else receivers[index]
+
+
 class Unwrap:
     """Makes value and context of a result of ``step``.
 
