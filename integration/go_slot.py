@@ -62,7 +62,7 @@ class Slot:
         self.harnesses.await_connection(self.worker)
         coder = beam_runner_api_pb2.Coder()
         coder.spec.urn = common_urns.coders.BYTES.urn
-        endpoint = self.harnesses.endpoint_of(self.worker)
+        endpoint = self.worker.life.endpoint
         for number in range(bundles):
             flatten = beam_runner_api_pb2.FunctionSpec(urn=urns.FLATTEN)
             stage = StageAside(

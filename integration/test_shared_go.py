@@ -88,7 +88,7 @@ def test_a_process_that_is_killed_is_lost_to_all_slots_and_the_next_one_is_share
     (pid,) = workers()
     os.kill(pid, signal.SIGKILL)
     for each in (first, second):
-        told = wait_until(lambda each=each: each.worker._how_it_ended())
+        told = wait_until(lambda each=each: each.worker.life.how_it_ended())
         assert "ended with the signal SIGKILL" in told
         wait_until(lambda each=each: each.worker.is_lost)
     third, fourth = slot(), slot()

@@ -69,7 +69,7 @@ def test_two_slots_share_a_jvm_which_ends_with_the_last_of_them(slot, executor):
         assert f",{thread_group(each.worker.id)}]" in status
     first.harnesses.give_back(first.worker, keep=False)
     first.harnesses.close()  # waits until the harness has ended, or has said that all is torn down
-    assert not second.worker.torn_down.is_set()
+    assert not second.worker.life.torn_down.is_set()
     second.run()
     third = slot()
     third.run()
@@ -88,7 +88,7 @@ def test_a_jvm_that_is_killed_is_lost_to_all_slots_and_the_next_one_is_shared_ag
     (jvm,) = jvms_in(executor)
     os.kill(jvm, signal.SIGKILL)
     for each in (first, second):
-        told = wait_until(lambda each=each: each.worker._how_it_ended())
+        told = wait_until(lambda each=each: each.worker.life.how_it_ended())
         assert "ended with the signal SIGKILL" in told
         wait_until(lambda each=each: each.worker.is_lost)
     third, fourth = slot(), slot()
@@ -156,7 +156,7 @@ def connections_to(port: str, jvm: int) -> set[str]:
 def test_a_jvm_that_stands_still_while_it_connects_is_not_lost(slot, executor):
     """As on a machine that has too much to do."""
     one = slot()
-    port = f":{int(one.harnesses.endpoint_of(one.worker).rpartition(':')[2]):04X}"
+    port = f":{int(one.worker.life.endpoint.rpartition(':')[2]):04X}"
     (jvm,) = wait_until(lambda: jvms_in(executor))
     stopped: list[str] = []
     has_run = threading.Event()

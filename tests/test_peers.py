@@ -12,6 +12,7 @@ from apache_beam.portability.api import beam_provision_api_pb2
 from fake_engine import FakeEngine
 
 from sparkdrain import peers
+from sparkdrain.fnapi.process import Life
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.peers import users_at
@@ -159,7 +160,7 @@ def test_other_users_come_in_with_a_token_or_where_it_is_said(at_server, setting
 def test_the_id_of_a_harness_in_a_container_is_not_enough():
     """Every user can read it, among the arguments of the container's command."""
     made = SdkServices()
-    worker = SdkWorker("known-to-all", str)
+    worker = SdkWorker("known-to-all", Life())
     made.admit(Admitted(worker, beam_provision_api_pb2.ProvisionInfo(), {}))
     method = "/org.apache.beam.model.fn_execution.v1.ProvisionService/GetProvisionInfo"
     try:

@@ -25,6 +25,7 @@ from fake_engine import FakeEngine
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from sparkdrain.fnapi import services as fnapi
+from sparkdrain.fnapi.process import Life
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.server import security
@@ -66,7 +67,7 @@ class Listener:
 
 def harness_services() -> Iterator[Listener]:
     made = SdkServices()
-    worker = SdkWorker(PROOF, str)
+    worker = SdkWorker(PROOF, Life())
     made.admit(Admitted(worker, beam_provision_api_pb2.ProvisionInfo(), {}))
     address = made.at("127.0.0.1")
 
@@ -215,7 +216,7 @@ def test_a_harness_on_a_busy_machine_has_a_minute_for_its_first_words(monkeypatc
 def test_harnesses_of_typescript_ask_for_a_descriptor_without_an_id(monkeypatch):
     monkeypatch.setattr(fnapi, "OpenCalls", lambda: OpenCalls(0.5, 3))
     made = SdkServices()
-    worker = SdkWorker(PROOF, str)
+    worker = SdkWorker(PROOF, Life())
     made.admit(Admitted(worker, beam_provision_api_pb2.ProvisionInfo(), {}))
     worker.register(beam_fn_api_pb2.ProcessBundleDescriptor(id="one"))
     try:

@@ -26,6 +26,7 @@ from sparkdrain.fnapi import worker as fnapi_worker
 from sparkdrain.fnapi.errors import HarnessLost
 from sparkdrain.fnapi.harness import FnHarness, Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
+from sparkdrain.fnapi.process import Life
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.sight import busiest, stack_in
 from sparkdrain.fnapi.worker import SdkWorker
@@ -77,7 +78,7 @@ WAITS_FOR_ELEMENTS = OF_JAVA.replace(
 def looked_at(monkeypatch):
     """A harness to which elements are on the way, and the status that it tells."""
     monkeypatch.setattr(fnapi_worker, "_DATA_SECONDS", 0.0)
-    worker, told = SdkWorker("one", str), [OF_JAVA]
+    worker, told = SdkWorker("one", Life()), [OF_JAVA]
 
     def tell() -> None:
         for _ in iter(worker.status_requests().get, None):
@@ -108,7 +109,7 @@ def test_a_harness_that_waits_for_elements_and_never_fetches_them_is_lost(looked
 def test_a_harness_of_several_slots_is_lost_only_if_this_slots_bundle_waits(looked_at):
     """A status does not tell which bundle is whose."""
     worker, told = looked_at
-    worker.is_shared = True
+    worker.life.is_shared = True
     told[0] = OF_JAVA + WAITS_FOR_ELEMENTS
     for _ in range(5):
         worker.wait(0.0)  # user code sets up a DoFn of this slot, or of the other one
@@ -194,7 +195,7 @@ def test_a_harness_that_connects_again_is_asked_there_and_leaves_no_thread_waiti
         return pools[-1]
 
     monkeypatch.setattr(futures, "ThreadPoolExecutor", pool)
-    services, worker = SdkServices(), SdkWorker("me", lambda: "")
+    services, worker = SdkServices(), SdkWorker("me", Life())
     services.admit(Admitted(worker, beam_provision_api_pb2.ProvisionInfo(), {}))
     with grpc.insecure_channel(services.socket) as channel:
         stub = beam_fn_api_pb2_grpc.BeamFnWorkerStatusStub(channel)
@@ -218,7 +219,7 @@ def test_a_harness_that_connects_again_is_asked_there_and_leaves_no_thread_waiti
 
 def test_questions_end_when_a_harness_is_to_end():
     """Java's harness waits a minute for that before it ends itself."""
-    worker = SdkWorker("me", str)
+    worker = SdkWorker("me", Life())
     questions = worker.status_requests()
     worker.close()
     assert questions.get(timeout=0) is None

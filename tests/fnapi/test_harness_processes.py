@@ -30,7 +30,7 @@ from sparkdrain.fnapi import guard, process
 from sparkdrain.fnapi.errors import HarnessFailed, HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
-from sparkdrain.fnapi.process import Command, HarnessProcess
+from sparkdrain.fnapi.process import Command, HarnessProcess, Life
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.worker import TORN_DOWN, SdkWorker
 from sparkdrain.hosts.orphans import JOB_VARIABLE
@@ -379,7 +379,7 @@ def test_what_user_code_has_left_for_the_end_of_its_process_is_done(run, tmp_pat
 
 def test_a_descriptor_is_found_by_its_id_alone():
     """The TypeScript SDK does not say which harness asks."""
-    services, worker = SdkServices(), SdkWorker("1", lambda: "")
+    services, worker = SdkServices(), SdkWorker("1", Life())
     worker.register(beam_fn_api_pb2.ProcessBundleDescriptor(id="a stage"))
     services.admit(Admitted(worker, beam_provision_api_pb2.ProvisionInfo(), {}))
     request = beam_fn_api_pb2.GetProcessBundleDescriptorRequest
@@ -396,7 +396,7 @@ def test_a_descriptor_is_found_by_its_id_alone():
 
 
 def test_only_what_a_harness_says_to_the_user_is_told():
-    services, worker, told = SdkServices(), SdkWorker("1", lambda: ""), []
+    services, worker, told = SdkServices(), SdkWorker("1", Life()), []
     info = beam_provision_api_pb2.ProvisionInfo()
     services.admit(Admitted(worker, info, {}, lambda *record: told.append(record)))
     entries = beam_fn_api_pb2.LogEntry.List()
@@ -412,7 +412,7 @@ def test_only_what_a_harness_says_to_the_user_is_told():
         with grpc.insecure_channel(services.socket) as channel:
             stub = beam_fn_api_pb2_grpc.BeamFnLoggingStub(channel)
             list(stub.Logging(iter([entries]), metadata=(("worker_id", "1"),)))
-        assert worker.torn_down.is_set()
+        assert worker.life.torn_down.is_set()
         assert told == [(logging.ERROR, "the last")]
     finally:
         services.stop()

@@ -67,7 +67,7 @@ def test_a_harness_counts_values_of_any_coder(harnesses, coder, values):
     worker = harnesses.lend(HarnessJob("job", {}), "pool", environment)
     known = beam_fn_api_pb2.ProcessBundleDescriptor(
         coders=context.to_runner_api().coders,
-        state_api_service_descriptor=descriptor_of(harnesses.endpoint_of(worker)),
+        state_api_service_descriptor=descriptor_of(worker.life.endpoint),
     )
     data = [
         b"".join(map(coder.get_impl().encode_nested, some)) for some in (values, [], values[1:])

@@ -15,10 +15,12 @@ from sparkdrain.fnapi.aside import EMBEDDING, NAMED_STREAMS, End, StageAside
 from sparkdrain.fnapi.descriptor import descriptor_of
 from sparkdrain.fnapi.errors import HarnessLost
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
+from sparkdrain.fnapi.process import Life
 from sparkdrain.fnapi.value_counts import ValueCounts
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.graph.beam import common_urns
 from sparkdrain.loopback import loopback_pool
+from tests.support.lives import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +32,9 @@ class Busy:
     """A harness whose only stream without a name is full: nobody fetches from it."""
 
     def __init__(self) -> None:
-        self.worker = SdkWorker("id", lambda: "busy for ever" if self.waits.is_set() else "")
+        self.worker = SdkWorker(
+            "id", Ending(lambda: "busy for ever" if self.waits.is_set() else "")
+        )
         self.waits = threading.Event()
         for _ in range(3):
             self.worker.send(beam_fn_api_pb2.Elements())
@@ -69,7 +73,7 @@ def test_without_a_name_they_are():
 
 
 def test_a_stage_whose_elements_go_within_the_request_needs_no_stream():
-    assert not aside(SdkWorker("id", str), {NAMED_STREAMS, EMBEDDING})._has_stream
+    assert not aside(SdkWorker("id", Life()), {NAMED_STREAMS, EMBEDDING})._has_stream
 
 
 @pytest.mark.parametrize(("capabilities", "name"), [({NAMED_STREAMS}, "aside"), (set(), "")])
@@ -81,7 +85,7 @@ def test_beams_harness_gets_elements_of_a_stage_aside_by_a_stream_with_a_name(ca
         worker = harnesses.lend(HarnessJob("job", {}), "pool", environment)
         known = beam_fn_api_pb2.ProcessBundleDescriptor(
             coders=context.to_runner_api().coders,
-            state_api_service_descriptor=descriptor_of(harnesses.endpoint_of(worker)),
+            state_api_service_descriptor=descriptor_of(worker.life.endpoint),
         )
         counts = ValueCounts(worker, known, id_, capabilities=capabilities)
         assert counts.count([b"\x01\x02\x03", b"", b"\x07"]) == [3, 0, 1]

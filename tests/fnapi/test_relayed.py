@@ -78,7 +78,7 @@ PROGRAM = HarnessProgram("Beam's harness", command, ends_itself=False)
 def relays(monkeypatch):
     """Have each slot's harness be its part in a process that slots share."""
 
-    def life_of(_environment, services, _folder, job, _files, _torn_down):
+    def life_of(_environment, services, _folder, job, _files):
         place = SharedPlace(job.executor, "key")
         return RelayedHarness(PROGRAM, place, services)
 
@@ -125,7 +125,7 @@ class Slot:
     @property
     def process(self) -> Path:
         (kept,) = self.harnesses._kept.values()
-        return kept.life._slot.folder
+        return kept.worker.life._slot.folder
 
 
 @pytest.fixture
@@ -301,7 +301,7 @@ def test_a_process_that_is_killed_is_lost_to_all_slots_and_the_next_one_is_share
     workers = first.worker, second.worker
     os.kill(pid, signal.SIGKILL)
     for worker in workers:
-        told = wait_until(worker._how_it_ended)
+        told = wait_until(worker.life.how_it_ended)
         assert "'Beam's harness' ended with the signal SIGKILL" in told.replace('"', "'")
         wait_until(lambda worker=worker: worker.is_lost)
     other = pid_of(first, tmp_path, "three")
@@ -332,7 +332,7 @@ def test_a_bundle_that_runs_on_after_its_slot_ends_the_process_and_the_next_is_a
         with pytest.raises(HarnessLost):
             hanging.result()
         assert hung.exists()
-        told = wait_until(worker._how_it_ended)
+        told = wait_until(worker.life.how_it_ended)
     assert "A bundle runs on after its slot is gone." in told
     assert pid_of(second, tmp_path, "two") != pid
     assert pid_of(first, tmp_path, "three") == pid_of(second, tmp_path, "four")
@@ -368,7 +368,7 @@ import sys
 from pathlib import Path
 from tests.fnapi import test_relayed as own
 import apache_beam as beam
-own.harnesses_module.life_of = lambda _e, services, _f, job, _s, _t: own.RelayedHarness(
+own.harnesses_module.life_of = lambda _e, services, _f, job, _s: own.RelayedHarness(
     own.PROGRAM, own.SharedPlace(job.executor, "key"), services)
 slot = own.Slot(Path(sys.argv[1]))
 folder = Path(sys.argv[2])
@@ -464,7 +464,7 @@ def test_slots_share_gos_process_if_it_can_serve_several_and_keeps_nothing_of_th
             "job", **{"options": {}, "executor": tmp_path / "executor", "slots": 2, **terms}
         )
         files = {GO_WORKER: tmp_path / "worker"}
-        life = launch.life_of(environment, services, tmp_path, job, files, threading.Event())
+        life = launch.life_of(environment, services, tmp_path, job, files)
         assert isinstance(life, RelayedHarness if is_shared else HarnessProcess)
         assert life.is_shared is is_shared
     finally:

@@ -18,11 +18,13 @@ from sparkdrain.fnapi import samples as samples_module
 from sparkdrain.fnapi.elements import Metadata, prefixed
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import HarnessJob
+from sparkdrain.fnapi.process import Life
 from sparkdrain.fnapi.samples import Samples
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.loopback import EXPERIMENTS, loopback_pool
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
+from tests.support.lives import Ending
 from tests.support.scripted_harness import ELEMENT, EMBEDDING, Scripted, ends_of
 
 ALL = "enable_data_sampling"
@@ -139,7 +141,7 @@ class Script:
     """A harness with one PCollection; it answers with the samples that a test has put there."""
 
     def __init__(self, *capabilities):
-        self.worker = SdkWorker("id", str)
+        self.worker = SdkWorker("id", Life())
         self.kept: list[api.SampledElement] = []
         self.asked: list[api.InstructionRequest] = []
         self.time = 100.0
@@ -320,7 +322,7 @@ def test_a_stage_without_elements_asks_nothing(script):
 
 def test_a_harness_that_is_lost_gives_no_samples_and_no_error():
     ended = []
-    worker = SdkWorker("id", lambda: "it was killed" if ended else "")
+    worker = SdkWorker("id", Ending(lambda: "it was killed" if ended else ""))
     harness = Script.__new__(Script)
     harness.worker, harness.told, harness.time = worker, Told(), 0.0
     harness.environment = beam_runner_api_pb2.Environment()

@@ -29,7 +29,7 @@ from apache_beam.transforms import environments
 
 from sparkdrain.fnapi import guard, launch
 from sparkdrain.fnapi.harness_job import HarnessJob
-from sparkdrain.fnapi.process import HarnessProcess
+from sparkdrain.fnapi.process import HarnessProcess, Life
 from sparkdrain.fnapi.relayed import RelayedHarness
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.worker import SdkWorker
@@ -171,7 +171,8 @@ def test_a_process_has_time_to_tear_down_when_its_last_slot_is_gone(slot, tmp_pa
 
 def test_a_slot_that_leaves_ends_its_stream_of_elements_and_breaks_nothing(monkeypatch):
     """An SDK that loses a connection complains, in the log of a slot that stays."""
-    services, worker = SdkServices(), SdkWorker("one", str, is_shared=True)
+    services, worker = SdkServices(), SdkWorker("one", Life())
+    worker.life.is_shared = True
     to_process, ended = worker.to_process, threading.Event()
 
     def slowly(stream: str) -> Iterator[beam_fn_api_pb2.Elements]:
@@ -206,7 +207,7 @@ def test_only_what_can_serve_several_slots_is_shared(
     services = SdkServices()
     try:
         job = HarnessJob("job", {}, executor=tmp_path / "executor", slots=slots)
-        life = launch.life_of(proto, services, tmp_path, job, {}, threading.Event())
+        life = launch.life_of(proto, services, tmp_path, job, {})
         assert isinstance(life, RelayedHarness if is_shared else HarnessProcess)
     finally:
         services.stop()
@@ -231,7 +232,7 @@ def _endpoint(proto: beam_runner_api_pb2.Environment, tmp_path: Path, *, is_shar
     services = SdkServices()
     try:
         job = HarnessJob("job", {}, executor=tmp_path / "executor", slots=1 + is_shared)
-        return launch.life_of(proto, services, tmp_path, job, {}, threading.Event()).endpoint
+        return launch.life_of(proto, services, tmp_path, job, {}).endpoint
     finally:
         services.stop()
 
@@ -284,7 +285,7 @@ PING_KIND, GOAWAY_KIND = 6, 7
 def services_of_a_slot():
     """The address of services that know the harness ``id``."""
     services = SdkServices()
-    services.admit(Admitted(SdkWorker("id", str), beam_provision_api_pb2.ProvisionInfo(), {}))
+    services.admit(Admitted(SdkWorker("id", Life()), beam_provision_api_pb2.ProvisionInfo(), {}))
     yield services.socket
     services.stop()
 

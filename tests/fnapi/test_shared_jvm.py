@@ -312,14 +312,12 @@ class Slot:
         orders = folder / "orders"
         os.mkfifo(orders)
         self.orders = os.open(orders, os.O_RDWR)
-        self.torn_down = threading.Event()
         self.life = JavaProcess(
             Jars(jars, {}, lambda _: str(jars["all.jar"])),
             lambda id_: {"HARNESS_ID": id_, "ORDERS": str(orders), **group(id_)},
             "here",
             SharedPlace(executor, job),
             waiting,
-            self.torn_down,
         )
         self.life.start(name)
 
@@ -470,7 +468,7 @@ def test_a_jvm_says_when_all_is_torn_down_and_is_not_waited_for_after_that(jars,
     stops.start()
     wait_until(lambda: "closes logs torn down" in process.written(folder / "output"))
     assert stops.is_alive()
-    slot.torn_down.set()
+    slot.life.torn_down.set()
     stops.join(process.STOP_SECONDS / 2)
     assert not stops.is_alive()
     wait_until(partial(is_gone, folder))
@@ -806,8 +804,7 @@ def test_a_job_can_ask_for_a_jvm_for_each_slot(tmp_path, monkeypatch, workers, l
     job = HarnessJob("job", {"sdk_worker_parallelism": workers}, executor=tmp_path)
     environment = beam_runner_api_pb2.Environment(urn=STAGED_JAVA)
     services = SimpleNamespace(here=lambda: "127.0.0.1:1")
-    event = threading.Event()
-    assert isinstance(launch.life_of(environment, services, tmp_path, job, {}, event), life)
+    assert isinstance(launch.life_of(environment, services, tmp_path, job, {}), life)
 
 
 def callers(held: Path) -> int:

@@ -17,6 +17,7 @@ from apache_beam.transforms import environments
 
 from sparkdrain.fnapi.harness import FnHarness, Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
+from sparkdrain.fnapi.process import Life
 from sparkdrain.fnapi.short_ids import ShortIds, asking, latest
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.harness.channel.answers import BriefWorker
@@ -159,7 +160,7 @@ def test_a_harness_that_explains_nothing_and_sends_all_names_loses_nothing(caplo
 
 
 def test_a_harness_that_never_names_its_metrics_holds_up_a_slot_no_longer_than_it_may(caplog):
-    worker = SdkWorker("id", str)
+    worker = SdkWorker("id", Life())
     ids = ShortIds()
     told = worker.ask_amid_bundle(asking(["1"]), 0.05)
     assert "has not answered" in told.error

@@ -14,7 +14,7 @@ from apache_beam.portability.api import beam_provision_api_pb2
 
 from sparkdrain.fnapi.class_paths import CLASS_PATHS, FRESH_SECONDS
 from sparkdrain.fnapi.errors import HarnessNotStarted
-from sparkdrain.fnapi.process import Command
+from sparkdrain.fnapi.process import Command, Life
 from sparkdrain.fnapi.relayed import HarnessProgram, RelayedHarness
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.shared_process import SharedPlace
@@ -81,7 +81,7 @@ def harness(tmp_path, place, services):
 
         program = HarnessProgram(name, command or given, needs_port=needs_port, ends_itself=False)
         shared = SharedPlace(tmp_path / "executor", name)
-        worker = SdkWorker(f"{name}-{len(made)}", str)
+        worker = SdkWorker(f"{name}-{len(made)}", Life())
         services.admit(Admitted(worker, beam_provision_api_pb2.ProvisionInfo(), {}))
         made.append(RelayedHarness(program, shared, services, place))
         made[-1].start(worker.id)

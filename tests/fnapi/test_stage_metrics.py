@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import socket
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import apache_beam as beam
 import pytest
@@ -122,12 +124,15 @@ def test_of_two_slots_that_ask_at_the_same_time_one_waits_for_the_other(tmp_path
 
 
 def test_only_a_pool_in_the_program_itself_is_known_to_be_one_process():
+    services = SimpleNamespace(socket="unix:/here", at=lambda host: f"{host}:1")
+
     def told(url):
         payload = beam_runner_api_pb2.ExternalPayload(endpoint={"url": url})
-        return PooledHarness(payload, None).told
+        return PooledHarness(payload, services).told
 
     assert str(told("unix:/own/pool")) == "/own/pool.told"
-    assert told("localhost:5000") is None
+    with socket.create_server(("localhost", 0)) as pool:
+        assert told(f"localhost:{pool.getsockname()[1]}") is None
 
 
 # --- Beam's harness -------------------------------------------------------------------------------

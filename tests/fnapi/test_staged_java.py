@@ -12,6 +12,7 @@ from sparkdrain.fnapi.errors import HarnessNotStarted
 from sparkdrain.fnapi.java import java_class_path, java_variables
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.graph.environments import DOCKER, STAGED_JAVA, chosen
+from tests.support.lives import Ending
 
 
 def _jar(path, *classes):
@@ -95,7 +96,7 @@ TOO_NEW = (
 
 @pytest.mark.parametrize("ended", ["", f"The process ended with status 1. {TOO_NEW}"])
 def test_a_class_for_a_newer_java_ends_the_job_at_once_with_both_versions(ended):
-    worker = SdkWorker("1", lambda: ended, lambda: TOO_NEW)
+    worker = SdkWorker("1", Ending(lambda: ended, TOO_NEW))
     worker.is_lost = True
     with pytest.raises(
         HarnessNotStarted, match=r"a.Mine\$Add needs Java 25.*has Java 17.*JAVA_HOME"

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2 as api
 
+from sparkdrain.fnapi.process import Life
 from sparkdrain.fnapi.worker import SdkWorker
 
 REQUESTS = 300
@@ -47,7 +48,7 @@ class Slow(Bundle):
 
 @pytest.fixture
 def worker():
-    worker = SdkWorker("id", str)
+    worker = SdkWorker("id", Life())
     yield worker
     worker.close()
 

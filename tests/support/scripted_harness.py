@@ -17,6 +17,7 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import HarnessJob
+from sparkdrain.fnapi.process import Life
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.graph import urns
 from tests.support.in_memory import run_in_memory
@@ -72,7 +73,7 @@ class Scripted:
         told: Path | None = None,
         of_process: Mapping[str, metrics_pb2.MonitoringInfo] | None = None,
     ) -> None:
-        self.worker = SdkWorker("id", str, told=lambda: told)
+        self.worker = SdkWorker("id", Life("unix:/nowhere", told))
         self.asked_of_process = 0
         """How often the slot has asked what it counts for its process."""
         self.named: list[str] = []
@@ -152,9 +153,6 @@ class Scripted:
 
     def lend(self, *_, **__) -> SdkWorker:
         return self.worker
-
-    def endpoint_of(self, _) -> str:
-        return "unix:/nowhere"
 
     def await_connection(self, _) -> None:
         pass

@@ -165,7 +165,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
                 stage,
                 edges,
                 components,
-                outside.harnesses.endpoint_of(self._worker),
+                self._worker.life.endpoint,
                 f"{stage.name}-{uuid.uuid4().hex}",
                 groups_in_state=self._groups.are_in_state,
             )
@@ -651,7 +651,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             return ()
         worker = self._worker
         status = worker.status(_TELL_SECONDS)
-        return stack_in(status, thread_group(worker.id), is_shared=worker.is_shared)
+        return stack_in(status, thread_group(worker.id), is_shared=worker.life.is_shared)
 
     @override
     def tell_more(self, transform: TransformId, *, more: bool) -> None:
@@ -662,7 +662,7 @@ def _side_tokens(
     stage: Stage, worker: SdkWorker, environment: beam_runner_api_pb2.Environment
 ) -> list[beam_fn_api_pb2.ProcessBundleRequest.CacheToken]:
     """What lets a harness keep side inputs between bundles."""
-    if worker.is_shared and is_go(environment):
+    if worker.life.is_shared and is_go(environment):
         # It knows one token for each side input: that of the slot which was last to tell it.
         return []
     return [

@@ -37,7 +37,6 @@ class _Kept:
     """A harness that runs, and how many stages use it."""
 
     worker: SdkWorker
-    life: Life
     folder: Path
     users: int = 0
     has_begun: bool = False
@@ -106,7 +105,7 @@ class Harnesses:
         with self._lock:
             kept = next(kept for kept in self._kept.values() if kept.worker is worker)
             self._begin(kept)
-        life = kept.life
+        life = worker.life
         try:
             is_connected = worker.await_connection(_START_SECONDS)
         except HarnessLost as error:
@@ -120,11 +119,6 @@ class Harnesses:
                 "whether it can reach this address."
             )
             raise HarnessNotStarted(message)
-
-    def endpoint_of(self, worker: SdkWorker) -> str:
-        """Where a harness finds the services of this process."""
-        with self._lock:
-            return next(k.life.endpoint for k in self._kept.values() if k.worker is worker)
 
     def give_back(self, worker: SdkWorker, *, keep: bool = True) -> None:
         """A stage no longer uses a harness; one that is lost is ended.
@@ -164,28 +158,22 @@ class Harnesses:
         redaction.remember(job.options)
         services, spares = self._serving()
         spare = spares.take(environment, job.id)
-        folder = Path(tempfile.mkdtemp(dir=services.home)) if spare is None else spare.folder
         files = dict(fetched(dependency) for dependency in environment.dependencies)
         found = {name: path for name in files if (path := job.staged(name)) is not None}
-        torn_down = threading.Event()
-        life, id_ = (
-            (life_of(environment, services, folder, job, found, torn_down), secrets.token_hex(16))
-            if spare is None
-            else (spare.life, spare.worker_id)
-        )
-        worker = SdkWorker(
-            id_,
-            life.how_it_ended,
-            life.last_words,
-            torn_down,
-            life.connected,
-            told=lambda: life.told,
-            is_shared=life.is_shared,
-        )
-        kept = _Kept(worker, life, folder, has_begun=spare is not None)
+        if spare is None:
+            folder = Path(tempfile.mkdtemp(dir=services.home))
+            try:
+                life = life_of(environment, services, folder, job, found)
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+            kept = _Kept(SdkWorker(secrets.token_hex(16), life), folder)
+        else:
+            kept = _Kept(SdkWorker(spare.worker_id, spare.life), spare.folder, has_begun=True)
+        worker = kept.worker
         try:
             info = provision_info(
-                worker.id, life.endpoint, job.options, [files[name] for name in found]
+                worker.id, worker.life.endpoint, job.options, [files[name] for name in found]
             )
         except BaseException:
             self._stop(kept)
@@ -200,7 +188,7 @@ class Harnesses:
 
             def spare_life(environment: beam_runner_api_pb2.Environment, folder: Path) -> Life:
                 no_job = HarnessJob("", {})
-                return life_of(environment, services, folder, no_job, {}, threading.Event())
+                return life_of(environment, services, folder, no_job, {})
 
             self._spares = SpareWorkers(services, spare_life)
         return self._services, self._spares
@@ -210,7 +198,7 @@ class Harnesses:
             return
         kept.has_begun = True
         try:
-            kept.life.start(kept.worker.id)
+            kept.worker.life.start(kept.worker.id)
         except BaseException:
             kept.worker.is_lost = True
             raise
@@ -252,7 +240,7 @@ class Harnesses:
             kept.idle.cancel()
         kept.worker.close()
         # Who has not connected has nothing to tear down.
-        kept.life.stop(at_once=not kept.worker.is_connected)
+        kept.worker.life.stop(at_once=not kept.worker.is_connected)
         if self._services is not None:
             self._services.dismiss(kept.worker)
         shutil.rmtree(kept.folder, ignore_errors=True)

@@ -16,7 +16,6 @@ from sparkdrain.fnapi.shared_process import SharedPlace, SharedProcess, SlotInPr
 from sparkdrain.fnapi.spare_jvm import shared_java, take
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Mapping
 
 
@@ -48,7 +47,6 @@ class JavaProcess(Life):
         endpoint: the address of the slot's services.
         place: where the slots of the executor find the JVM.
         waiting: where the JVM of this slot's driver waits; None if none ever does.
-        torn_down: set when the harness has said that all of its DoFns are torn down.
     """
 
     def __init__(
@@ -58,30 +56,19 @@ class JavaProcess(Life):
         endpoint: str,
         place: SharedPlace,
         waiting: Path | None,
-        torn_down: threading.Event,
     ) -> None:
+        super().__init__(endpoint)
         self._jars = jars
         self._variables = variables
-        self._endpoint = endpoint
         self._place = place
         self._waiting = waiting
-        self._torn_down = torn_down
         self._slot: SlotInProcess | None = None
         self._new: SharedProcess | None = None
-
-    @property
-    @override
-    def endpoint(self) -> str:
-        return self._endpoint
-
-    @property
-    @override
-    def told(self) -> Path | None:
-        return None if self._slot is None else self._slot.folder / TOLD
 
     @override
     def start(self, worker_id: str) -> None:
         self._slot = self._place.enter(self._waiting_or_new, self._variables(worker_id))
+        self.told = self._slot.folder / TOLD
 
     def _waiting_or_new(self) -> SharedProcess:
         """The JVM that waits, or a new one."""
@@ -121,7 +108,7 @@ class JavaProcess(Life):
             class_paths.remember(
                 self._known, self._jars.files, self._jars.hashes, self._new.folder / _LOADED
             )
-        self._slot.finish(self._torn_down, 0.0 if at_once else STOP_SECONDS)
+        self._slot.finish(self.torn_down, 0.0 if at_once else STOP_SECONDS)
         self._slot.let_go()
 
     @property

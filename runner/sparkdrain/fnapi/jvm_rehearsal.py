@@ -12,11 +12,13 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_provision_api_pb2, beam_runner_api_pb2
+from typing_extensions import override
 
 from sparkdrain.errors import SparkDrainError
 from sparkdrain.fnapi.aside import EMBEDDING, End, StageAside
 from sparkdrain.fnapi.errors import HarnessFailed
 from sparkdrain.fnapi.java import java_variables
+from sparkdrain.fnapi.process import Life
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.graph import urns
@@ -39,7 +41,7 @@ _DO_FN: Final = "do-fn"
 _JAVA_DO_FN: Final = "beam:dofn:javasdk:0.1"
 
 
-class JvmRehearsal:
+class JvmRehearsal(Life):
     """What a JVM rehearses with: services, and bundles.
 
     Args:
@@ -51,19 +53,21 @@ class JvmRehearsal:
     def __init__(
         self, folder: Path, *, is_taken: Callable[[], bool], is_over: Callable[[], bool]
     ) -> None:
+        self._services = SdkServices()
+        super().__init__(self._services.here())
         self._folder = folder
         self._is_taken = is_taken
         self._is_over = is_over
-        self._services = SdkServices()
-        self._worker = SdkWorker(
-            f"rehearsal-{secrets.token_hex(16)}", lambda: "The rehearsal is over." * is_over()
-        )
-        self._endpoint = self._services.here()
+        self._worker = SdkWorker(f"rehearsal-{secrets.token_hex(16)}", self)
         self._services.admit(Admitted(self._worker, beam_provision_api_pb2.ProvisionInfo(), {}))
         self.variables: Mapping[str, str] = java_variables(
-            {}, self._worker.id, self._endpoint, folder
+            {}, self._worker.id, self.endpoint, folder
         )
         """What the harness reads of its environment."""
+
+    @override
+    def how_it_ended(self) -> str:
+        return "The rehearsal is over." * self._is_over()
 
     def begin(self) -> None:
         """Rehearse as soon as the harness connects; returns at once."""
@@ -96,7 +100,7 @@ class JvmRehearsal:
                 stage = StageAside(
                     self._worker,
                     {_BYTES: coder},
-                    self._endpoint,
+                    self.endpoint,
                     end,
                     end,
                     spec,

@@ -50,7 +50,6 @@ from sparkdrain.graph.staged import GO_WORKER, staged_name, told_sha256
 from sparkdrain.loopback import UNIX
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Mapping
 
     from sparkdrain.fnapi.harness_job import HarnessJob
@@ -68,7 +67,6 @@ def life_of(
     folder: Path,
     job: HarnessJob,
     files: Mapping[str, Path],
-    torn_down: threading.Event,
 ) -> Life:
     """How harnesses of an environment live.
 
@@ -76,13 +74,15 @@ def life_of(
         environment: one of ``graph.environments.OUTSIDE``.
         folder: for what it writes.
         files: those that were staged for it, by name.
-        torn_down: set when the harness has said that all of its DoFns are torn down.
+
+    Raises:
+        HarnessNotStarted: a pool does not answer; says what to do.
     """
     if environment.urn == EXTERNAL:
         pool = beam_runner_api_pb2.ExternalPayload.FromString(environment.payload)
         return PooledHarness(pool, services)
     if environment.urn == STAGED_JAVA:
-        return _java_life(environment, services.here(), folder, job, files, torn_down)
+        return _java_life(environment, services.here(), folder, job, files)
     program = _program_of(environment, job, files)
     # SDKs keep samples of all slots together, each in the coder of the stage that it is from.
     is_shared = is_for_several_slots(environment) and job.slots > 1 and job.samples is None
@@ -143,7 +143,6 @@ def _java_life(
     folder: Path,
     job: HarnessJob,
     files: Mapping[str, Path],
-    torn_down: threading.Event,
 ) -> Life:
     """A harness in the JVM that the slots of the executor share, where there can be one."""
 
@@ -163,7 +162,7 @@ def _java_life(
         return HarnessProcess(JAVA_HARNESS, command, here, folder)
     hashes = {staged_name(file): told_sha256(file) for file in environment.dependencies}
     jars = Jars(files, hashes, class_path)
-    return JavaProcess(jars, variables, here, place, _where_waits(SPARE_JVM), torn_down)
+    return JavaProcess(jars, variables, here, place, _where_waits(SPARE_JVM))
 
 
 def _where_waits(variable: str) -> Path | None:
@@ -186,21 +185,13 @@ class PooledHarness(Life):
         self._services = services
         self._id = ""
         self._channel: grpc.Channel | None = None
-        self._endpoint = ""
-
-    @property
-    def _address(self) -> str:
-        return self._payload.endpoint.url
-
-    @property
-    @override
-    def endpoint(self) -> str:
-        if not self._endpoint:
-            if self._address.startswith(UNIX):
-                self._endpoint = self._services.socket
-            else:
-                self._endpoint = self._services.at(self._seen_from_pool())
-        return self._endpoint
+        self._address: str = payload.endpoint.url
+        if self._address.startswith(UNIX):
+            # Only of a pool in the program itself is it known that all of it is one process.
+            told = Path(f"{self._address.removeprefix(UNIX)}.{TOLD}")
+            super().__init__(services.socket, told)
+        else:
+            super().__init__(services.at(self._seen_from_pool()))
 
     def _seen_from_pool(self) -> str:
         """The address of this machine on its way to the pool."""
@@ -220,13 +211,6 @@ class PooledHarness(Life):
             "of its user."
         )
         return HarnessNotStarted(message)
-
-    @property
-    @override
-    def told(self) -> Path | None:
-        # Only of a pool in the program itself is it known that all of it is one process.
-        is_own = self._address.startswith(UNIX)
-        return Path(f"{self._address.removeprefix(UNIX)}.{TOLD}") if is_own else None
 
     @override
     def start(self, worker_id: str) -> None:
@@ -250,18 +234,6 @@ class PooledHarness(Life):
             raise HarnessNotStarted(message)
 
     @override
-    def connected(self) -> None:
-        pass
-
-    @override
-    def how_it_ended(self) -> str:
-        return ""
-
-    @override
-    def last_words(self) -> str:
-        return ""
-
-    @override
     def stop(self, *, at_once: bool = False) -> None:
         if self._channel is not None:
             stub = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)
@@ -269,5 +241,5 @@ class PooledHarness(Life):
                 request = beam_fn_api_pb2.StopWorkerRequest(worker_id=self._id)
                 stub.StopWorker(request, timeout=STOP_SECONDS)
             self._channel.close()
-        if self._endpoint != self._services.socket:
-            self._services.leave(self._endpoint)
+        if self.endpoint != self._services.socket:
+            self._services.leave(self.endpoint)

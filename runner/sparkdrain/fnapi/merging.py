@@ -68,7 +68,7 @@ class WindowMergers:
         return StageAside(
             worker,
             own.coders,
-            outside.harnesses.endpoint_of(worker),
+            worker.life.endpoint,
             End(windows, windows),
             End(merged, merged),
             beam_runner_api_pb2.FunctionSpec(

@@ -10,8 +10,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
@@ -49,25 +50,23 @@ class Command:
     at_the_end: Sequence[str] = ()
 
 
-class Life(Protocol):
-    """An SDK harness from its start to its end.
+class Life:
+    """An SDK harness from its start to its end; of one that is far away, nothing is known.
 
     Attributes:
         is_shared: whether the harness has bundles of other slots, too.
+        endpoint: where the harness finds the slot's services.
+        told: a file for what the process has told of its own metrics: one for all who ask it. None
+            if it is not known who else asks the same process.
+        torn_down: set when the harness has said that all of its DoFns are torn down.
     """
 
-    is_shared: bool = False
+    is_shared = False
 
-    @property
-    def told(self) -> Path | None:
-        """A file for what the process has told of its own metrics: one for all who ask it.
-
-        None if it is not known who else asks the same process.
-        """
-
-    @property
-    def endpoint(self) -> str:
-        """Where the harness finds the slot's services."""
+    def __init__(self, endpoint: str = "", told: Path | None = None) -> None:
+        self.endpoint = endpoint
+        self.told = told
+        self.torn_down = threading.Event()
 
     def start(self, worker_id: str) -> None:
         """Start the harness.
@@ -81,9 +80,11 @@ class Life(Protocol):
 
     def how_it_ended(self) -> str:
         """How the harness has ended; "" while it runs, or if that cannot be known here."""
+        return ""
 
     def last_words(self) -> str:
         """What the harness wrote last, as the end of a sentence; "" if that is unknown here."""
+        return ""
 
     def stop(self, *, at_once: bool = False) -> None:
         """End it.
@@ -113,34 +114,19 @@ class HarnessProcess(Life):
         *,
         ends_itself: bool = True,
     ) -> None:
+        super().__init__(endpoint, folder / TOLD)
         self._name = name
         self._command = command
-        self._endpoint = endpoint
         self._output = folder / "output"
-        self._told = folder / TOLD
         self._at_the_end: Sequence[str] = ()
         self._patience = STOP_SECONDS if ends_itself else 0.0
         self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    @override
-    def endpoint(self) -> str:
-        return self._endpoint
-
-    @property
-    @override
-    def told(self) -> Path:
-        return self._told
 
     @override
     def start(self, worker_id: str) -> None:
         command = self._command(worker_id)
         self._at_the_end = command.at_the_end
         self._process = start_guarded(command, self._output)
-
-    @override
-    def connected(self) -> None:
-        pass
 
     @override
     def how_it_ended(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -66,32 +65,23 @@ class RelayedHarness(Life):
         services: SdkServices,
         waiting: Path | None = None,
     ) -> None:
+        another = services.another_port if program.needs_port else services.another_socket
+        super().__init__(another())
         self._program = program
         self._place = place
         self._waiting = waiting
         self._services = services
-        another = services.another_port if program.needs_port else services.another_socket
-        self._endpoint = another()
         self._slot: SlotInProcess | None = None
-
-    @property
-    @override
-    def endpoint(self) -> str:
-        return self._endpoint
-
-    @property
-    @override
-    def told(self) -> Path | None:
-        return None if self._slot is None else self._slot.folder / TOLD
 
     @override
     def start(self, worker_id: str) -> None:
         variables = {
             "HARNESS_ID": worker_id,
             "NAME": public_name(worker_id),
-            "ENDPOINT": self._endpoint,
+            "ENDPOINT": self.endpoint,
         }
         self._slot = self._place.enter(self._waiting_or_new, variables)
+        self.told = self._slot.folder / TOLD
         harness_id = (self._slot.folder / _HARNESS).read_text("ascii")
         self._services.admit_also(harness_id, worker_id)
 
@@ -140,6 +130,6 @@ class RelayedHarness(Life):
     def stop(self, *, at_once: bool = False) -> None:
         if self._slot is not None:
             # Until it has answered all bundles of this slot. The next part begins without them.
-            self._slot.finish(threading.Event(), 0.0 if at_once else STOP_SECONDS)
+            self._slot.finish(self.torn_down, 0.0 if at_once else STOP_SECONDS)
             self._slot.let_go()
-        self._services.leave(self._endpoint)
+        self._services.leave(self.endpoint)

@@ -303,7 +303,7 @@ class SdkServices(
         for entries in request_iterator:
             for entry in entries.log_entries:
                 if entry.log_location == TORN_DOWN:
-                    client.worker.torn_down.set()
+                    client.worker.life.torn_down.set()
                     continue
                 level = _level(entry)
                 step = client.worker.step_name(entry.transform_id)
@@ -368,7 +368,7 @@ def _ending_with(worker: SdkWorker, call: Any, seconds: float = 0.0) -> SdkWorke
         timer.daemon = True
         timer.start()
 
-    if worker.is_shared:
+    if worker.life.is_shared:
         worker.at_the_end(hang_up)
     return worker
 

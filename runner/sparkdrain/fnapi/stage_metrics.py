@@ -98,7 +98,7 @@ class StageMetrics:
 
         It is left for the next question if the harness does not answer.
         """
-        file = self._worker.told()
+        file = self._worker.life.told
         if file is None:
             return []
         try:

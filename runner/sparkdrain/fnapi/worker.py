@@ -27,7 +27,8 @@ from sparkdrain.fnapi.sight import waits_for_elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+
+    from sparkdrain.fnapi.process import Life
 
 # Messages with elements that may wait to be sent. The harness has a queue of its own.
 _AHEAD: Final = 3
@@ -92,39 +93,19 @@ class SdkWorker:
 
     Args:
         id: names the harness; no other process can guess it.
-        how_it_ended: tells why the process behind it is gone; "" while it runs.
-        last_words: what it wrote last; "" if that cannot be known.
-        torn_down: set when the harness has said that all of its DoFns are torn down.
-        connected: called when the harness asks for instructions.
-        told: see ``Life.told``.
-        is_shared: whether the harness has bundles of other slots, too.
+        life: what is known of the process behind it.
     """
 
-    def __init__(
-        self,
-        id: str,  # noqa: A002 - Beam's
-        how_it_ended: Callable[[], str],
-        last_words: Callable[[], str] = str,
-        torn_down: threading.Event | None = None,
-        connected: Callable[[], object] = lambda: None,
-        *,
-        told: Callable[[], Path | None] = lambda: None,
-        is_shared: bool = False,
-    ) -> None:
+    def __init__(self, id: str, life: Life) -> None:  # noqa: A002 - Beam's
         self.id = id
+        self.life = life
         # Instructions of other slots have other ids: they may be for the same process.
         self._name = public_name(id)
-        self._tell_connected = connected
-        self.told = told
-        self.torn_down = torn_down or threading.Event()
         self.is_lost = False
-        self.is_shared = is_shared
         self.sampled: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
         """Descriptors whose coders the samples have, by PCollection; see ``Samples``."""
         self.short_ids = ShortIds()
         """What it calls metrics. The next harness has other ids, and a worker of its own."""
-        self._how_it_ended = how_it_ended
-        self._last_words = last_words
         self._descriptors: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
         self._requests: queue.SimpleQueue[beam_fn_api_pb2.InstructionRequest | None] = (
             queue.SimpleQueue()
@@ -331,7 +312,7 @@ class SdkWorker:
             return ""
 
     def _look(self) -> None:
-        ended = self._how_it_ended()
+        ended = self.life.how_it_ended()
         if not ended and not self.is_lost:
             self._look_for_data()
             return
@@ -340,8 +321,8 @@ class SdkWorker:
         until = time.monotonic() + _REASON_SECONDS
         while not ended and time.monotonic() < until:
             time.sleep(_PAUSE_SECONDS)
-            ended = self._how_it_ended()
-        why = ended or (DISCONNECTED + self._last_words()).strip()
+            ended = self.life.how_it_ended()
+        why = ended or (DISCONNECTED + self.life.last_words()).strip()
         if remedy := newer_java(why):
             message = f"{remedy}\n{why}"
             raise HarnessNotStarted(message)
@@ -357,7 +338,9 @@ class SdkWorker:
             return
         self._look_at = time.monotonic() + _DATA_SECONDS
         status = self.status(_STATUS_SECONDS)
-        self._looks += waits_for_elements(status, thread_group(self.id), is_shared=self.is_shared)
+        self._looks += waits_for_elements(
+            status, thread_group(self.id), is_shared=self.life.is_shared
+        )
         if self._looks > 1:
             self.is_lost = True
             raise lost(_NO_DATA)
@@ -386,7 +369,7 @@ class SdkWorker:
     def requests(self) -> Iterator[beam_fn_api_pb2.InstructionRequest]:
         """What the harness is to do; to its end."""
         self._connected.set()
-        self._tell_connected()
+        self.life.connected()
         while (request := self._requests.get()) is not None:
             yield request
 
