@@ -21,7 +21,6 @@ from sparkdrain import SparkDrainRunner
 from sparkdrain.drain.states import DataAfterDrain, UnexpectedProducer
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.graph.plan import EdgeKind
-from sparkdrain.rounds.driver.counted import counted
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.rounds.slots import open_slot
 from sparkdrain.shuffle.blocks import EndMessage, decode, encode_end
@@ -207,7 +206,7 @@ def test_messages_of_another_run_do_not_count_and_are_told_of(caplog):
         assert not rounds.schedule.is_drained()
         dropped = {
             info.labels["NAME"]: rounds.schedule.strangers
-            for info in counted(rounds.schedule)
+            for info in rounds.schedule.metrics()
             if info.labels.get("NAMESPACE") == "sparkdrain.drain"
         }
         assert dropped.keys() == {"foreign_messages"}
@@ -218,7 +217,7 @@ def test_messages_of_another_run_do_not_count_and_are_told_of(caplog):
 def test_a_job_without_messages_of_other_runs_has_no_counter_of_them():
     with closing(rounds_of(ALL_KINDS, same)) as rounds:
         rounds.run_to_end()
-        names = {info.labels.get("NAME") for info in counted(rounds.schedule)}
+        names = {info.labels.get("NAME") for info in rounds.schedule.metrics()}
         assert "foreign_messages" not in names
 
 

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from apache_beam.metrics.monitoring_infos import extract_counter_value
-
 from sparkdrain.hosts.executor import Executor
 from sparkdrain.rounds.driver.move_log import MILLIS, MOVED, MoveLog
 
 B3 = Executor("b", "3")
-
-
-def counters(log: MoveLog) -> dict[str, int]:
-    return {info.labels["NAME"]: extract_counter_value(info) for info in log.metrics()}
 
 
 def test_slots_that_a_loss_has_moved_are_told_of_with_its_cause_and_how_long_it_took():
@@ -30,7 +24,7 @@ def test_slots_that_a_loss_has_moved_are_told_of_with_its_cause_and_how_long_it_
         "Moved: slots 0, 2 to executor 3 on b. Lost: 1 executor, 1 on a. The job stood still for "
         "4.5 s."
     ]
-    assert counters(log) == {MOVED: 2, MILLIS: 4500}
+    assert log.counts() == {MOVED: 2, MILLIS: 4500}
 
 
 def test_a_job_whose_slots_stay_has_nothing_to_tell():
@@ -41,4 +35,4 @@ def test_a_job_whose_slots_stay_has_nothing_to_tell():
         log.committed()
     log.moved({}, "Nobody came.", 1.0)
     assert not told
-    assert log.metrics() == []
+    assert log.counts() == {}

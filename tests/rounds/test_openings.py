@@ -16,7 +16,7 @@ def test_bytes_are_added_up_over_all_lives():
     told: list[str] = []
     openings = Openings(told.append, told.append)
     openings.heard([report(0)])
-    assert (told, openings.metrics()) == ([], [])
+    assert (told, openings.counts) == ([], {})
     openings.heard([report(0, Opened(0.5, 1000, 0)), report(1, Opened(1.25, 200, 30))])
     openings.heard([report(0)])
     openings.heard([report(2, Opened(0.1, 0, 5))])
@@ -26,11 +26,8 @@ def test_bytes_are_added_up_over_all_lives():
         "1 slot was opened with the state of the checkpoint: 0 bytes were on their hosts, 5 came "
         "from --checkpoint_dir. The slowest took 0.1 s.",
     ]
-    assert (openings.local_bytes, openings.fetched_bytes) == (1200, 35)
-    assert [LOCAL in str(openings.metrics()[0]), FETCHED in str(openings.metrics()[1])] == [
-        True,
-        True,
-    ]
+    assert openings.counts == {LOCAL: 1200, FETCHED: 35}
+    assert list(openings.counts) == [LOCAL, FETCHED]
 
 
 def test_what_is_wrong_with_a_folder_is_told_once():

@@ -47,7 +47,7 @@ def test_where_there_is_one_place_only_spark_is_told_nothing_and_nothing_is_coun
     placement.begin([])
     assert placement.places([host(0, None), host(1, None)]) == ()
     placement.ran(2, 0)
-    assert placement.metrics() == []
+    assert placement.counts() == {}
     assert placement.told() == ""
 
 
@@ -58,7 +58,7 @@ def test_tasks_at_home_and_away_are_counted():
     placement.ran(2, 1)
     # A task that Spark has run again comes twice.
     placement.ran(2, 3)
-    assert [info.labels["NAME"] for info in placement.metrics()] == ["tasksAtHome", "tasksAway"]
+    assert list(placement.counts()) == ["tasksAtHome", "tasksAway"]
     assert (placement.at_home, placement.away) == (3, 3)
     assert placement.told() == "3 of 6 tasks away from their slot's state"
 

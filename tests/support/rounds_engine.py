@@ -10,7 +10,6 @@ from sparkdrain.graph.as_written import as_written
 from sparkdrain.graph.check import check
 from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
-from sparkdrain.rounds.driver.counted import counted
 from sparkdrain.stages.telling.failure import failure_of
 from sparkdrain.stages.telling.spark_error import of_failure
 from tests.support.in_memory_rounds import InMemoryRounds
@@ -45,5 +44,5 @@ class RoundsEngine:
                 rounds.close()
         except Exception as error:  # noqa: BLE001 - as a task would tell it
             raise of_failure(failure_of(error, 0, 0, "this machine")) from None
-        infos = counted(rounds.schedule)
+        infos = rounds.schedule.metrics()
         return Outcome(infos, infos, drained=rounds.schedule.is_drained())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from apache_beam.metrics.monitoring_infos import int64_user_counter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 
@@ -33,7 +34,6 @@ from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.checkpointing import Checkpointing
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.driver.contender import DurableContender
-from sparkdrain.rounds.driver.counted import counted
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over, phase_of
 from sparkdrain.rounds.driver.holdings import holdings
@@ -52,6 +52,7 @@ from sparkdrain.rounds.driver.tell import Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.driver.warm import warm_workers, warming
 from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
+from sparkdrain.rounds.slots.late import NAMESPACE
 from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.stages.cluster.ask import ask, ask_in_group, stop_group
 from sparkdrain.stages.cluster.context import spark_context
@@ -466,6 +467,8 @@ class _StreamingJob:
 
     def _counted(self, schedule: Schedule, phase: DrainPhase) -> Outcome:
         """What counts so far; of rounds that were undone nothing is left."""
-        infos = counted(schedule) + self.placement.metrics() + self.openings.metrics()
-        infos += self.log.metrics()
+        counts = self.placement.counts() | self.openings.counts | self.log.counts()
+        infos = schedule.metrics() + [
+            int64_user_counter(NAMESPACE, name, count) for name, count in counts.items()
+        ]
         return Outcome(infos, infos, drained=phase is DrainPhase.DRAINED)

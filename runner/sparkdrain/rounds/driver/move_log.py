@@ -6,15 +6,10 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from apache_beam.metrics import monitoring_infos
-
 from sparkdrain.english import counted
-from sparkdrain.rounds.slots.late import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Set
-
-    from apache_beam.portability.api import metrics_pb2
 
     from sparkdrain.hosts.executor import Executor
 
@@ -86,12 +81,6 @@ class MoveLog:
         )
         self._tell(f"Moved: {places}. {cause} The job stood still for {seconds:.1f} s.")
 
-    def metrics(self) -> list[metrics_pb2.MonitoringInfo]:
+    def counts(self) -> dict[str, int]:
         """The counters, of a job whose slots have moved."""
-        if not self._slots:
-            return []
-        counts = {MOVED: self._slots, MILLIS: round(1000 * self._seconds)}
-        return [
-            monitoring_infos.int64_user_counter(NAMESPACE, name, count)
-            for name, count in counts.items()
-        ]
+        return {MOVED: self._slots, MILLIS: round(1000 * self._seconds)} if self._slots else {}

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from apache_beam.metrics import monitoring_infos
-
-from sparkdrain.rounds.slots.late import NAMESPACE
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from apache_beam.portability.api import metrics_pb2
 
     from sparkdrain.rounds.messages import RoundReport
 
@@ -29,16 +24,14 @@ class Openings:
 
     Attributes:
         tell: takes a text for the user.
-        local_bytes: what hosts had already, of all slots together.
-        fetched_bytes: what was read from storage, of all slots together.
+        counts: what hosts had already, and what was read from storage, of all slots together;
+            empty as long as none was opened so.
     """
 
     tell: Callable[[str], object]
     warn: Callable[[str], object]
-    local_bytes: int = 0
-    fetched_bytes: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     _warned: set[str] = field(default_factory=set)
-    _any: bool = False
 
     def heard(self, reports: Sequence[RoundReport]) -> None:
         """A round with these reports was committed."""
@@ -51,24 +44,12 @@ class Openings:
         opened = [each.opened for each in reports if each.opened is not None]
         if not opened:
             return
-        self._any = True
         local = sum(each.local_bytes for each in opened)
         fetched = sum(each.fetched_bytes for each in opened)
-        self.local_bytes += local
-        self.fetched_bytes += fetched
+        self.counts.update({LOCAL: local, FETCHED: fetched})
         slots = len({each.slot for each in reports if each.opened is not None})
         self.tell(
             f"{slots} {'slots were' if slots > 1 else 'slot was'} opened with the state of the "
             f"checkpoint: {local:,} bytes were on their hosts, {fetched:,} came from "
             f"--checkpoint_dir. The slowest took {max(each.seconds for each in opened):.1f} s."
         )
-
-    def metrics(self) -> list[metrics_pb2.MonitoringInfo]:
-        """The counters, of a job that has gone on from a checkpoint."""
-        if not self._any:
-            return []
-        counted = {LOCAL: self.local_bytes, FETCHED: self.fetched_bytes}
-        return [
-            monitoring_infos.int64_user_counter(NAMESPACE, name, count)
-            for name, count in counted.items()
-        ]

@@ -5,17 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from apache_beam.metrics import monitoring_infos
-
 from sparkdrain.coordination.assignment import assign
 from sparkdrain.coordination.copies import copies
 from sparkdrain.rounds.driver.locations import machine
-from sparkdrain.rounds.slots.late import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
-
-    from apache_beam.portability.api import metrics_pb2
 
     from sparkdrain.hosts.executor import Executor
     from sparkdrain.hosts.identity import HostRecord
@@ -139,15 +134,9 @@ class Placement:
         self.away += min(tasks, visits)
         self.at_home += tasks - min(tasks, visits)
 
-    def metrics(self) -> list[metrics_pb2.MonitoringInfo]:
+    def counts(self) -> dict[str, int]:
         """The counters, of a job that has more than one place to be in."""
-        if not self._homes:
-            return []
-        counted = {AT_HOME: self.at_home, AWAY: self.away}
-        return [
-            monitoring_infos.int64_user_counter(NAMESPACE, name, count)
-            for name, count in counted.items()
-        ]
+        return {AT_HOME: self.at_home, AWAY: self.away} if self._homes else {}
 
     def told(self) -> str:
         """A text for the progress line; empty if there is nothing to tell."""

@@ -6,6 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from apache_beam.metrics.monitoring_infos import int64_user_counter
+from apache_beam.portability.api import metrics_pb2
+
+from sparkdrain.drain.progress import METRICS
+from sparkdrain.metrics.merge import merge
 from sparkdrain.rounds.messages import Orders, RoundHeader, RoundReport
 from sparkdrain.watermarks.frontier import BEGIN, END, advanced, least
 
@@ -98,6 +103,19 @@ class Schedule:
     def reports(self) -> list[RoundReport]:
         """The last committed report of every slot."""
         return list(self._last.values())
+
+    def metrics(self) -> list[metrics_pb2.MonitoringInfo]:
+        """The sums over all slots. Rounds that were undone do not count."""
+        infos = merge(
+            metrics_pb2.MonitoringInfo.FromString(info)
+            for report in self._last.values()
+            for info in report.metrics
+        )
+        if self.strangers:
+            infos.append(
+                int64_user_counter(METRICS, "foreign_messages", self.strangers, ptransform="")
+            )
+        return infos
 
     def edge_frontier(self, edge: int) -> int:
         """The frontier of an edge at the end of the last round."""
