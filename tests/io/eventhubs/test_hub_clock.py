@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("azure.eventhub", reason="needs the extra eventhubs")
 
 from sparkdrain.io.eventhubs.catalog import HubCatalog
-from sparkdrain.io.eventhubs.clock import HubClock
 from sparkdrain.io.kafka.client import ServiceTime
 
 NOW = 1_800_000_000.0
@@ -41,7 +40,7 @@ class Consumer:
 def test_the_newest_event_of_all_partitions_counts(taken, newest):
     consumer, settings = Consumer(taken), SimpleNamespace(hub="hub", where="hub at service")
     client = SimpleNamespace(consumer=lambda: consumer, telling=nullcontext, settings=settings)
-    clock = HubClock(HubCatalog(client), settings)
+    clock = HubCatalog(client)
     assert clock.time(["hub"]) == ServiceTime(newest, "hub at service does not tell its time")
     clock.close()
     assert consumer.is_closed

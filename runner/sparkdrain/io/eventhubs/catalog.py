@@ -1,4 +1,4 @@
-"""Questions to Event Hubs: which partitions there are, and where they begin and end."""
+"""Questions to Event Hubs: which partitions there are, where they begin and end, and the time."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing_extensions import override
 from sparkdrain.errors import BadOption
 from sparkdrain.io.eventhubs.errors import EventHubsUnreachable
 from sparkdrain.io.eventhubs.follower import one_after
-from sparkdrain.io.kafka.client import Catalog, Partition
+from sparkdrain.io.kafka.client import Catalog, Partition, ServiceClock, ServiceTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sparkdrain.io.eventhubs.connections import HubConnections
+    from sparkdrain.io.eventhubs.client import EventHubsClient
 
 _PATIENCE: Final = 60.0
 _PAUSE: Final = 0.5
 
 
-class HubCatalog(Catalog):
-    """See ``Catalog``. A position is a sequence number, which the service counts from 0 up."""
+class HubCatalog(Catalog, ServiceClock):
+    """A position is a sequence number, which the service counts from 0 up."""
 
-    def __init__(self, connections: HubConnections) -> None:
-        self._connections = connections
+    def __init__(self, client: EventHubsClient) -> None:
+        self._client = client
         self._consumer: Any = None
 
     @override
     def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
-        hub = self._connections.settings.hub
+        hub = self._client.settings.hub
         found = self._ask(lambda consumer: consumer.get_partition_ids())
         return sorted(Partition(hub, int(ident)) for ident in found)
 
@@ -47,11 +47,13 @@ class HubCatalog(Catalog):
     def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
         return {one: self._at_time(one, millis) for one in partitions}
 
-    def newest(self, partitions: Sequence[Partition]) -> float | None:
-        """When the service took the newest event, in seconds since 1970; None if there is none."""
-        found = [self._properties(one) for one in partitions]
+    @override
+    def time(self, topics: Sequence[str]) -> ServiceTime:
+        # The service has no question for its clock, and says when it took the newest event.
+        found = [self._properties(one) for one in self.partitions(topics, None)]
         taken = [one["last_enqueued_time_utc"].timestamp() for one in found if not one["is_empty"]]
-        return max(taken, default=None)
+        reason = f"{self._client.settings.where} does not tell its time"
+        return ServiceTime(max(taken, default=None), reason)
 
     @override
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
@@ -83,7 +85,7 @@ class HubCatalog(Catalog):
         moment = datetime.fromtimestamp(millis / 1000, timezone.utc)
         found: int | None = self._ask(
             # Which takes a connection of its own: the library cannot stop receiving otherwise.
-            lambda _: one_after(self._connections.consumer(), partition, moment)
+            lambda _: one_after(self._client.consumer(), partition, moment)
         )
         return found
 
@@ -93,8 +95,8 @@ class HubCatalog(Catalog):
         while True:
             try:
                 if self._consumer is None:
-                    self._consumer = self._connections.consumer()
-                with self._connections.telling():
+                    self._consumer = self._client.consumer()
+                with self._client.telling():
                     return question(self._consumer)
             except EventHubsUnreachable:
                 self.close()
