@@ -13,13 +13,17 @@ from sparkdrain.coordination.metadata import (
     ABSENT,
     ANY,
     CorruptRecord,
+    Keys,
     MetadataStore,
+    OnCorrupt,
     Versioned,
+    fail,
+    pass_over,
     version_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
 PARTS: Final = "sparkdrain-parts-v1"
 """The namespace of parts. Their keys are a digest of the record's name, a random number for each
@@ -84,11 +88,7 @@ class LargeValues(MetadataStore):
 
     @override
     def all(
-        self,
-        namespace: str,
-        on_corrupt: Callable[[CorruptRecord], object] | None = None,
-        without: Collection[str] = frozenset(),
-        prefix: str = "",
+        self, namespace: str, on_corrupt: OnCorrupt = fail, without: Keys = (), prefix: str = ""
     ) -> dict[str, Versioned]:
         records = {}
         found = self._store.all(namespace, on_corrupt, without, prefix)
@@ -99,8 +99,6 @@ class LargeValues(MetadataStore):
                     self.get(namespace, key) if value is None else Versioned(value, record.version)
                 )
             except CorruptRecord as error:
-                if on_corrupt is None:
-                    raise
                 on_corrupt(error)
                 continue
             if whole is not None:  # else it was removed meanwhile
@@ -159,7 +157,7 @@ class LargeValues(MetadataStore):
         return value if hashlib.sha256(value).hexdigest() == digest else None
 
     def _parts(self, namespace: str, key: str) -> set[str]:
-        return set(self._store.all(PARTS, lambda error: None, prefix=_digest(namespace, key)))
+        return set(self._store.all(PARTS, pass_over, prefix=_digest(namespace, key)))
 
     def _remove_parts(self, parts: Collection[str]) -> None:
         for part in parts:

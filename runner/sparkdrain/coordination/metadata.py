@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, NoReturn, Protocol, TypeAlias
 
 from sparkdrain.errors import SparkDrainError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
 
 ANY: Final = "*"
 """Stands for every version, and for no record."""
@@ -33,6 +31,21 @@ class StoreDown(MetadataError):
 
 class CorruptRecord(MetadataError):
     """A record is there, but is not what was written; names it. Others can still be read."""
+
+
+OnCorrupt: TypeAlias = Callable[[CorruptRecord], object]
+"""Takes the error of each record that cannot be read and is left out."""
+
+Keys: TypeAlias = Collection[str]
+
+
+def fail(error: CorruptRecord) -> NoReturn:
+    """An ``OnCorrupt`` that leaves no record out."""
+    raise error
+
+
+def pass_over(error: object) -> None:
+    """An ``OnCorrupt`` that leaves records out and says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +76,7 @@ class MetadataStore(Protocol):
     A value may be of any size. Thread-safe. ``tests/coordination`` holds every backend to this.
 
     All methods raise ``StoreDown`` if the store cannot be used now, and ``ValueError`` if it is
-    closed, or if the namespace or the key is none that a store takes: see ``checked``.
+    closed, or if the namespace or the key is none that a store takes: see ``Handle``.
     """
 
     def get(self, namespace: str, key: str) -> Versioned | None:
@@ -102,40 +115,55 @@ class MetadataStore(Protocol):
         """
 
     def all(
-        self,
-        namespace: str,
-        on_corrupt: Callable[[CorruptRecord], object] | None = None,
-        without: Collection[str] = frozenset(),
-        prefix: str = "",
+        self, namespace: str, on_corrupt: OnCorrupt = fail, without: Keys = (), prefix: str = ""
     ) -> dict[str, Versioned]:
         """All records of the namespace by key.
 
         Args:
             namespace: which one.
-            on_corrupt: takes the error of each record that cannot be read and is left out.
+            on_corrupt: see ``OnCorrupt``.
             without: keys of records to leave out, which the caller knows already.
             prefix: what the keys begin with.
 
         Raises:
-            CorruptRecord: a record cannot be read, and there is no ``on_corrupt``.
+            CorruptRecord: a record cannot be read, and ``on_corrupt`` is ``fail``.
         """
 
     def close(self) -> None:
         """Let go of this handle; others are not affected. A second call does nothing."""
 
 
-def checked(namespace: str, key: str | None = None) -> None:
-    """Return if a store takes these.
+class Handle:
+    """Whether one handle on a store is open, and what every store takes.
 
-    Raises:
-        ValueError: says what a store takes.
+    Attributes:
+        store: names the store, at the beginning of a sentence.
     """
-    if not _NAMESPACE.fullmatch(namespace):
-        message = (
-            f"{namespace!r} is no namespace: it has 1 to 63 of a-z, 0-9, '.' and '-', and begins "
-            "with a letter or a digit."
-        )
-        raise ValueError(message)
-    if key is not None and not 0 < len(key.encode()) <= LONGEST_KEY:
-        message = f"A key has 1 to {LONGEST_KEY} bytes in UTF-8, not {len(key.encode())}."
-        raise ValueError(message)
+
+    def __init__(self, store: str) -> None:
+        self.store = store
+        self._is_closed = False
+
+    def check(self, namespace: str, key: str | None = None) -> None:
+        """Return if the handle is open and a store takes these.
+
+        Raises:
+            ValueError: the handle is closed; or says what a store takes.
+        """
+        if self._is_closed:
+            message = f"{self.store} is closed."
+            raise ValueError(message)
+        if not _NAMESPACE.fullmatch(namespace):
+            message = (
+                f"{namespace!r} is no namespace: it has 1 to 63 of a-z, 0-9, '.' and '-', and "
+                "begins with a letter or a digit."
+            )
+            raise ValueError(message)
+        if key is not None and not 0 < len(key.encode()) <= LONGEST_KEY:
+            message = f"A key has 1 to {LONGEST_KEY} bytes in UTF-8, not {len(key.encode())}."
+            raise ValueError(message)
+
+    def close(self) -> bool:
+        """Close the handle; whether it was open."""
+        was_open, self._is_closed = not self._is_closed, True
+        return was_open

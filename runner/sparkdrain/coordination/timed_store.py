@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from typing_extensions import override
 
-from sparkdrain.coordination.metadata import ANY, MetadataStore, StoreDown
+from sparkdrain.coordination.metadata import (
+    ANY,
+    Keys,
+    MetadataStore,
+    OnCorrupt,
+    StoreDown,
+    fail,
+)
 from sparkdrain.in_time import InTime, NoAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
-    from sparkdrain.coordination.metadata import CorruptRecord, Versioned
+    from sparkdrain.coordination.metadata import Versioned
 
 T = TypeVar("T")
 ANSWER_SECONDS: Final = 30.0
@@ -49,11 +56,7 @@ class TimedStore(MetadataStore):
 
     @override
     def all(
-        self,
-        namespace: str,
-        on_corrupt: Callable[[CorruptRecord], object] | None = None,
-        without: Collection[str] = frozenset(),
-        prefix: str = "",
+        self, namespace: str, on_corrupt: OnCorrupt = fail, without: Keys = (), prefix: str = ""
     ) -> dict[str, Versioned]:
         return self._in_time(lambda: self._store.all(namespace, on_corrupt, without, prefix))
 

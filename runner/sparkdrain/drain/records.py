@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.coordination.metadata import CorruptRecord
+from sparkdrain.coordination.metadata import CorruptRecord, pass_over
 from sparkdrain.drain.notification import DrainNotification, UnreadableNotification
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def clean_up(store: MetadataStore, run_id: str) -> int:
     Returns:
         How many there were.
     """
-    own = [each for each in read(store, _ignore) if each.run_id == run_id]
+    own = [each for each in read(store, pass_over) if each.run_id == run_id]
     for notification in own:
         store.remove(NAMESPACE, str(notification.id))
         store.remove(HEARD, str(notification.id))
@@ -111,7 +111,7 @@ def expire(store: MetadataStore, run_id: str, now: int) -> list[DrainNotificatio
         Those that were removed.
     """
     oldest = _EPOCH + dt.timedelta(microseconds=now) - EXPIRY
-    gone = [each for each in read(store, _ignore) if each.time < oldest and each.run_id != run_id]
+    gone = [each for each in read(store, pass_over) if each.time < oldest and each.run_id != run_id]
     for notification in gone:
         store.remove(NAMESPACE, str(notification.id))
         store.remove(HEARD, str(notification.id))
@@ -124,17 +124,13 @@ def clean_up_all(store: MetadataStore) -> int:
     Returns:
         How many there were.
     """
-    keys = list(store.all(NAMESPACE, _ignore))
+    keys = list(store.all(NAMESPACE, pass_over))
     for key in keys:
         store.remove(NAMESPACE, key)
-    for key in store.all(HEARD, _ignore):
+    for key in store.all(HEARD, pass_over):
         store.remove(HEARD, key)
     return len(keys)
 
 
 def _age(notification: DrainNotification) -> tuple[object, str]:
     return notification.time, str(notification.id)
-
-
-def _ignore(error: Unreadable) -> None:
-    del error

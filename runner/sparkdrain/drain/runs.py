@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from sparkdrain.coordination.metadata import version_of
+from sparkdrain.coordination.metadata import pass_over, version_of
 from sparkdrain.drain import records
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import BadOption, Fenced, SparkDrainError
@@ -250,7 +250,7 @@ def known(store: MetadataStore) -> list[Run]:
     A run that lost its checkpoints to a run with a higher epoch has failed, whatever its record
     says: its driver cannot publish any more, and may be dead.
     """
-    return _known(store.all(NAMESPACE, _ignore))
+    return _known(store.all(NAMESPACE, pass_over))
 
 
 def _known(records: Mapping[str, Versioned]) -> list[Run]:
@@ -300,7 +300,7 @@ def request(store: MetadataStore, name: str, now: int) -> tuple[Run, DrainNotifi
     if not run.drain:
         message = f"The run {run.run_id!r} cannot be drained: it was started with --drain=off."
         raise DrainDisabled(message)
-    there = records.first_for(run.run_id, records.read(store, _ignore))
+    there = records.first_for(run.run_id, records.read(store, pass_over))
     if there is not None:
         return run, there
     notification = DrainNotification.create(run.run_id, now)
@@ -352,7 +352,7 @@ def _is_told_by(record: Run, run: Run) -> bool:
 
 
 def _forget_old(store: MetadataStore) -> None:
-    found = store.all(NAMESPACE, _ignore)
+    found = store.all(NAMESPACE, pass_over)
     over = [run for run in _known(found) if run.is_over]
     for run in over[_KEPT:]:
         # Only what was seen is removed: the run may have been taken up again meanwhile.
@@ -366,7 +366,3 @@ def _by_lease(run: Run) -> tuple[int, int, str]:
 
 def _newest(run: Run) -> tuple[int, str]:
     return -run.began, run.run_id
-
-
-def _ignore(error: SparkDrainError) -> None:
-    del error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.coordination.address import beside
-from sparkdrain.coordination.metadata import MetadataError
+from sparkdrain.coordination.metadata import MetadataError, pass_over
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.deadline import Deadline
@@ -289,7 +289,7 @@ class JobDrain:
     def _check_not_asked(self, store: MetadataStore, run: Run) -> None:
         if self._settings.drain:
             return
-        asked = records.first_for(run.run_id, records.read(store, lambda error: None))
+        asked = records.first_for(run.run_id, records.read(store, pass_over))
         if asked is not None:
             message = (
                 f"The run {run.run_id!r} was asked to drain at {asked.time.isoformat()} "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_job_api_pb2 as api
 
+from sparkdrain.coordination.metadata import pass_over
 from sparkdrain.v1.server_pb2 import StoredJob, StoredMessages, ToldMessages
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class JobStore:
 
     def heads(self) -> list[StoredJob]:
         """The heads of all jobs, the oldest first; a head that cannot be read is left out."""
-        rows = self.store.all(_HEADS, lambda error: None).values()
+        rows = self.store.all(_HEADS, pass_over).values()
         return sorted((StoredJob.FromString(row.value) for row in rows), key=_began)
 
     def write_head(self, head: StoredJob) -> None:

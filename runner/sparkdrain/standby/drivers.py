@@ -8,12 +8,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sparkdrain.coordination.metadata import pass_over
 from sparkdrain.standby.term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sparkdrain.coordination.metadata import CorruptRecord, MetadataStore, Versioned
+    from sparkdrain.coordination.metadata import MetadataStore, Versioned
 
 TERMS: Final = "sparkdrain-terms-v1"
 """The namespace of fenced records, each the newest ``Term`` of a job, by ``set_name``."""
@@ -113,8 +114,4 @@ def told(store: MetadataStore, name: str, now: int) -> str:
 
 
 def _all(store: MetadataStore, name: str) -> Mapping[str, Versioned]:
-    return store.all(DRIVERS, _ignore, prefix=f"{name}/")
-
-
-def _ignore(error: CorruptRecord) -> None:
-    del error
+    return store.all(DRIVERS, pass_over, prefix=f"{name}/")

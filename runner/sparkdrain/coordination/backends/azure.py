@@ -30,19 +30,20 @@ from sparkdrain.coordination.large_values import LargeValues
 from sparkdrain.coordination.metadata import (
     ABSENT,
     ANY,
+    Handle,
+    Keys,
     MetadataStore,
+    OnCorrupt,
     StoreDown,
     Versioned,
-    checked,
+    fail,
 )
 from sparkdrain.coordination.reach import StoreReach
 from sparkdrain.coordination.timed_store import TimedStore
 from sparkdrain.errors import BadSetup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from sparkdrain.coordination.metadata import CorruptRecord
+    from collections.abc import Iterator, Mapping
 
 CONNECTION_STRING: Final = "AZURE_STORAGE_CONNECTION_STRING"
 """The environment variable with the account's connection string; its key is a secret."""
@@ -111,8 +112,7 @@ class AzureStore(MetadataStore):
         Raises:
             BadSetup: the account is not told, does not answer, or refuses; says which.
         """
-        self._place = place
-        self._closed = False
+        self._handle = Handle(f"The metadata store azure:{place}")
         self._service = _service(place, environ)
         try:
             with self._telling():
@@ -123,7 +123,7 @@ class AzureStore(MetadataStore):
 
     @override
     def get(self, namespace: str, key: str) -> Versioned | None:
-        self._check(namespace, key)
+        self._handle.check(namespace, key)
         with self._telling():
             try:
                 return _versioned(self._table.get_entity(namespace, row_name(key)))
@@ -132,7 +132,7 @@ class AzureStore(MetadataStore):
 
     @override
     def put(self, namespace: str, key: str, value: bytes, version: str = ANY) -> str | None:
-        self._check(namespace, key)
+        self._handle.check(namespace, key)
         if not _is_possible(version):
             return None
         entity = _entity(namespace, key, value)
@@ -154,7 +154,7 @@ class AzureStore(MetadataStore):
 
     @override
     def remove(self, namespace: str, key: str, version: str = ANY) -> bool:
-        self._check(namespace, key)
+        self._handle.check(namespace, key)
         if version == ABSENT:
             return self.get(namespace, key) is None
         if not _is_possible(version):
@@ -181,13 +181,9 @@ class AzureStore(MetadataStore):
 
     @override
     def all(
-        self,
-        namespace: str,
-        on_corrupt: Callable[[CorruptRecord], object] | None = None,
-        without: Collection[str] = frozenset(),
-        prefix: str = "",
+        self, namespace: str, on_corrupt: OnCorrupt = fail, without: Keys = (), prefix: str = ""
     ) -> dict[str, Versioned]:
-        self._check(namespace)
+        self._handle.check(namespace)
         wanted = "PartitionKey eq @space and RowKey ge @begin and RowKey lt @end"
         begin = _escaped(prefix)[:_LONGEST_SHOWN]
         values = {"space": namespace, "begin": begin, "end": begin + _LAST}
@@ -201,8 +197,7 @@ class AzureStore(MetadataStore):
 
     @override
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
+        if self._handle.close():
             self._service.close()
 
     def _version_of_mine(self, entity: dict[str, Any]) -> str | None:
@@ -216,16 +211,10 @@ class AzureStore(MetadataStore):
             return None
         return _etag(there) if there.get("write") == entity["write"] else None
 
-    def _check(self, namespace: str, key: str | None = None) -> None:
-        if self._closed:
-            message = f"The metadata store azure:{self._place} is closed."
-            raise ValueError(message)
-        checked(namespace, key)
-
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
         """Tells of errors without their text, which may show what a request was signed with."""
-        where = f"The metadata store azure:{self._place}"
+        where = self._handle.store
         try:
             yield
         except (ResourceExistsError, ResourceModifiedError, ResourceNotFoundError):

@@ -23,10 +23,13 @@ from sparkdrain.coordination.backends.record_file import (
 from sparkdrain.coordination.metadata import (
     ANY,
     CorruptRecord,
+    Handle,
+    Keys,
     MetadataStore,
+    OnCorrupt,
     StoreDown,
     Versioned,
-    checked,
+    fail,
     version_of,
 )
 from sparkdrain.coordination.timed_store import ANSWER_SECONDS, TimedStore
@@ -34,8 +37,7 @@ from sparkdrain.errors import BadSetup
 from sparkdrain.in_time import InTime, NoAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
+    from collections.abc import Iterator
 
 _LOCK: Final = "lock"
 _UNFINISHED: Final = ".unfinished"
@@ -82,7 +84,7 @@ class FileStore(MetadataStore):
         """
         self._root = root
         self._lock_seconds = lock_seconds
-        self._closed = False
+        self._handle = Handle(f"The metadata store in {root}")
         # Namespaces whose folders are on disk; this process or another has made them.
         self._settled: set[str] = set()
         with self._alone():
@@ -92,12 +94,12 @@ class FileStore(MetadataStore):
 
     @override
     def get(self, namespace: str, key: str) -> Versioned | None:
-        self._check(namespace, key)
+        self._handle.check(namespace, key)
         return self._read(namespace, key)
 
     @override
     def put(self, namespace: str, key: str, value: bytes, version: str = ANY) -> str | None:
-        self._check(namespace, key)
+        self._handle.check(namespace, key)
         with self._alone():
             if not self._has(namespace, key, version):
                 return None
@@ -105,7 +107,7 @@ class FileStore(MetadataStore):
 
     @override
     def remove(self, namespace: str, key: str, version: str = ANY) -> bool:
-        self._check(namespace, key)
+        self._handle.check(namespace, key)
         with self._alone():
             if not self._has(namespace, key, version):
                 return False
@@ -117,13 +119,9 @@ class FileStore(MetadataStore):
 
     @override
     def all(
-        self,
-        namespace: str,
-        on_corrupt: Callable[[CorruptRecord], object] | None = None,
-        without: Collection[str] = frozenset(),
-        prefix: str = "",
+        self, namespace: str, on_corrupt: OnCorrupt = fail, without: Keys = (), prefix: str = ""
     ) -> dict[str, Versioned]:
-        self._check(namespace)
+        self._handle.check(namespace)
         records = {}
         # Neither opened nor read: a caller who looks each second asks for what is new.
         left_out = {file_name(key) for key in without}
@@ -133,8 +131,6 @@ class FileStore(MetadataStore):
             try:
                 record = self._load(path)
             except CorruptRecord as error:
-                if on_corrupt is None:
-                    raise
                 on_corrupt(error)
                 continue
             # A record that is gone was removed meanwhile.
@@ -144,7 +140,7 @@ class FileStore(MetadataStore):
 
     @override
     def close(self) -> None:
-        self._closed = True
+        self._handle.close()
 
     def _has(self, namespace: str, key: str, version: str) -> bool:
         return version == ANY or version == version_of(self._read(namespace, key))
@@ -214,14 +210,8 @@ class FileStore(MetadataStore):
         try:
             yield
         except OSError as error:
-            message = f"The metadata store in {self._root} cannot be used now: {error}"
+            message = f"{self._handle.store} cannot be used now: {error}"
             raise StoreDown(message) from error
-
-    def _check(self, namespace: str, key: str | None = None) -> None:
-        if self._closed:
-            message = f"The metadata store in {self._root} is closed."
-            raise ValueError(message)
-        checked(namespace, key)
 
 
 _REMEDY: Final = "Remove the file: what it held is lost, other records are not affected."

@@ -26,10 +26,13 @@ from sparkdrain.coordination.large_values import LargeValues
 from sparkdrain.coordination.metadata import (
     ABSENT,
     ANY,
+    Handle,
+    Keys,
     MetadataStore,
+    OnCorrupt,
     StoreDown,
     Versioned,
-    checked,
+    fail,
 )
 from sparkdrain.coordination.reach import StoreReach
 from sparkdrain.coordination.timed_store import TimedStore
@@ -39,9 +42,7 @@ from sparkdrain.io.kafka.kafka_python_errors import Failures, made
 from sparkdrain.io.kafka.settings import for_kafka_python
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from sparkdrain.coordination.metadata import CorruptRecord
+    from collections.abc import Callable, Iterator, Mapping
 
 CONFIG: Final = "SPARKDRAIN_KAFKA_CONFIG"
 """The environment variable with the path of a properties file, as Kafka's own tools take it."""
@@ -177,7 +178,7 @@ class KafkaStore(MetadataStore):
         Raises:
             BadSetup: no broker answers, the topic is for something else, or must not be used.
         """
-        self._place = place
+        self._handle = Handle(f"The metadata store kafka:{place}")
         self._servers, _, topic = place.partition("/")
         self._partition = TopicPartition(topic, 0)
         self._seconds = seconds
@@ -189,7 +190,6 @@ class KafkaStore(MetadataStore):
             "bootstrap_servers": self._servers.split(","),
         }
         self._lock = threading.Lock()
-        self._closed = False
         self._view: dict[tuple[str, str], _Seen] = {}
         self._reads_anew_at = 0.0
         self._awaited, self._was_read = "", False
@@ -235,11 +235,7 @@ class KafkaStore(MetadataStore):
 
     @override
     def all(
-        self,
-        namespace: str,
-        on_corrupt: Callable[[CorruptRecord], object] | None = None,
-        without: Collection[str] = frozenset(),
-        prefix: str = "",
+        self, namespace: str, on_corrupt: OnCorrupt = fail, without: Keys = (), prefix: str = ""
     ) -> dict[str, Versioned]:
         with self._at_end(namespace):
             return {
@@ -253,13 +249,12 @@ class KafkaStore(MetadataStore):
 
     @override
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
+        if self._handle.close():
             with self._lock:
                 self._stop()
 
     def _write(self, namespace: str, key: str, value: bytes | None, version: str) -> str | None:
-        self._check(namespace, key)
+        self._handle.check(namespace, key)
         write = secrets.token_hex(16)
         end = time.monotonic() + self._seconds
         with self._lock, self._telling(), Failures(self._servers):
@@ -341,8 +336,7 @@ class KafkaStore(MetadataStore):
                     self._take(record)
             if time.monotonic() - now > self._seconds:
                 message = (
-                    f"The metadata store kafka:{self._place} cannot be read to its end within "
-                    f"{self._seconds:g} s."
+                    f"{self._handle.store} cannot be read to its end within {self._seconds:g} s."
                 )
                 raise StoreDown(message)
         self._reads_anew_at = now + _OLDEST_VIEW
@@ -382,7 +376,7 @@ class KafkaStore(MetadataStore):
 
     @contextlib.contextmanager
     def _at_end(self, namespace: str, key: str | None = None) -> Iterator[None]:
-        self._check(namespace, key)
+        self._handle.check(namespace, key)
         with self._lock, self._telling(), Failures(self._servers):
             self._read_on()
             yield
@@ -393,17 +387,11 @@ class KafkaStore(MetadataStore):
             yield
         except KafkaFailed as error:
             message = (
-                f"The metadata store kafka:{self._place} cannot be used now; what was asked may "
-                f"or may not have been done. {error}. See that the brokers run, and that {CONFIG} "
-                "names a user who may read and write the topic, and its transactional id."
+                f"{self._handle.store} cannot be used now; what was asked may or may not have been "
+                f"done. {error}. See that the brokers run, and that {CONFIG} names a user who may "
+                "read and write the topic, and its transactional id."
             )
             raise StoreDown(message) from error
-
-    def _check(self, namespace: str, key: str | None = None) -> None:
-        if self._closed:
-            message = f"The metadata store kafka:{self._place} is closed."
-            raise ValueError(message)
-        checked(namespace, key)
 
     def _drop_producer(self) -> None:
         producer, self._producer = self._producer, None

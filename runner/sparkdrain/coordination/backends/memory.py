@@ -12,17 +12,18 @@ from typing_extensions import override
 from sparkdrain.coordination import backend
 from sparkdrain.coordination.metadata import (
     ANY,
+    Handle,
+    Keys,
     MetadataStore,
+    OnCorrupt,
     Versioned,
-    checked,
+    fail,
     version_of,
 )
 from sparkdrain.coordination.reach import StoreReach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from sparkdrain.coordination.metadata import CorruptRecord
+    from collections.abc import Iterator
 
 
 @dataclass(slots=True)
@@ -61,16 +62,16 @@ class MemoryMetadataStore(MetadataStore):
     def __init__(self, records: SharedSpaces | None = None) -> None:
         """Open a handle on ``records``, or on a new store."""
         self._records = SharedSpaces() if records is None else records
-        self._closed = False
+        self._handle = Handle("The metadata store")
 
     @override
     def get(self, namespace: str, key: str) -> Versioned | None:
-        self._check(namespace, key)
+        self._handle.check(namespace, key)
         return self._find(namespace, key)
 
     @override
     def put(self, namespace: str, key: str, value: bytes, version: str = ANY) -> str | None:
-        self._check(namespace, key)
+        self._handle.check(namespace, key)
         with self._records.lock:
             if not self._has(namespace, key, version):
                 return None
@@ -80,7 +81,7 @@ class MemoryMetadataStore(MetadataStore):
 
     @override
     def remove(self, namespace: str, key: str, version: str = ANY) -> bool:
-        self._check(namespace, key)
+        self._handle.check(namespace, key)
         with self._records.lock:
             if not self._has(namespace, key, version):
                 return False
@@ -89,13 +90,9 @@ class MemoryMetadataStore(MetadataStore):
 
     @override
     def all(
-        self,
-        namespace: str,
-        on_corrupt: Callable[[CorruptRecord], object] | None = None,
-        without: Collection[str] = frozenset(),
-        prefix: str = "",
+        self, namespace: str, on_corrupt: OnCorrupt = fail, without: Keys = (), prefix: str = ""
     ) -> dict[str, Versioned]:
-        self._check(namespace)
+        self._handle.check(namespace)
         with self._records.lock:
             records = self._records.spaces.get(namespace, {})
             return {
@@ -106,16 +103,10 @@ class MemoryMetadataStore(MetadataStore):
 
     @override
     def close(self) -> None:
-        self._closed = True
+        self._handle.close()
 
     def _find(self, namespace: str, key: str) -> Versioned | None:
         return self._records.spaces.get(namespace, {}).get(key)
 
     def _has(self, namespace: str, key: str, version: str) -> bool:
         return version in (ANY, version_of(self._find(namespace, key)))
-
-    def _check(self, namespace: str, key: str | None = None) -> None:
-        if self._closed:
-            message = "The metadata store is closed."
-            raise ValueError(message)
-        checked(namespace, key)

@@ -16,17 +16,20 @@ from sparkdrain.coordination import backend, on_disk
 from sparkdrain.coordination.metadata import (
     ANY,
     CorruptRecord,
+    Handle,
+    Keys,
     MetadataStore,
+    OnCorrupt,
     StoreDown,
     Versioned,
-    checked,
+    fail,
     version_of,
 )
 from sparkdrain.coordination.reach import StoreReach
 from sparkdrain.errors import BadSetup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator
 
 _WRITE_BUFFER: Final = 4 << 20
 """Bytes of rows in memory; RocksDB would take 64 MiB and more. All rows are in its log anyway."""
@@ -145,7 +148,7 @@ class RocksMetadataStore(MetadataStore):
         """
         self._database = database
         self._release = release
-        self._closed = False
+        self._handle = Handle(f"The metadata store in {database.directory}")
 
     @override
     def get(self, namespace: str, key: str) -> Versioned | None:
@@ -174,11 +177,7 @@ class RocksMetadataStore(MetadataStore):
 
     @override
     def all(
-        self,
-        namespace: str,
-        on_corrupt: Callable[[CorruptRecord], object] | None = None,
-        without: Collection[str] = frozenset(),
-        prefix: str = "",
+        self, namespace: str, on_corrupt: OnCorrupt = fail, without: Keys = (), prefix: str = ""
     ) -> dict[str, Versioned]:
         space = self._row(namespace, None)
         begin = space + prefix.encode()
@@ -193,15 +192,12 @@ class RocksMetadataStore(MetadataStore):
                         records[key] = _versioned(value)
         except CorruptRecord as error:
             # A damaged block hides what lies behind it; what came before is good.
-            if on_corrupt is None:
-                raise
             on_corrupt(error)
         return records
 
     @override
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
+        if self._handle.close():
             self._release()
 
     def _has(self, row: bytes, version: str) -> bool:
@@ -212,10 +208,7 @@ class RocksMetadataStore(MetadataStore):
         return None if value is None else _versioned(value)
 
     def _row(self, namespace: str, key: str | None) -> bytes:
-        if self._closed:
-            message = f"The metadata store in {self._database.directory} is closed."
-            raise ValueError(message)
-        checked(namespace, key)
+        self._handle.check(namespace, key)
         return f"{namespace}\x00{key or ''}".encode()
 
     @contextlib.contextmanager
@@ -223,11 +216,10 @@ class RocksMetadataStore(MetadataStore):
         try:
             yield
         except Exception as error:
-            where = f"The metadata store in {self._database.directory}"
             if _DAMAGED in str(error):
-                message = f"{where} is damaged at {row!r}: {error}"
+                message = f"{self._handle.store} is damaged at {row!r}: {error}"
                 raise CorruptRecord(message) from error
-            message = f"{where} cannot be used now: {error}"
+            message = f"{self._handle.store} cannot be used now: {error}"
             raise StoreDown(message) from error
 
 

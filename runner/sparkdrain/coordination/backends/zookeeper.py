@@ -23,10 +23,13 @@ from sparkdrain.coordination.large_values import LargeValues
 from sparkdrain.coordination.metadata import (
     ABSENT,
     ANY,
+    Handle,
+    Keys,
     MetadataStore,
+    OnCorrupt,
     StoreDown,
     Versioned,
-    checked,
+    fail,
     version_of,
 )
 from sparkdrain.coordination.reach import StoreReach
@@ -34,9 +37,7 @@ from sparkdrain.coordination.timed_store import TimedStore
 from sparkdrain.errors import BadSetup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from sparkdrain.coordination.metadata import CorruptRecord
+    from collections.abc import Callable, Iterator, Mapping
 
 AUTH: Final = "SPARKDRAIN_ZOOKEEPER_AUTH"
 """The environment variable with ``user:password``, for ZooKeeper's digest scheme."""
@@ -118,9 +119,8 @@ class ZooKeeperStore(MetadataStore):
             BadSetup: ZooKeeper does not answer, or refuses; says which.
         """
         hosts, slash, path = place.partition("/")
-        self._place = place
+        self._handle = Handle(f"The metadata store zookeeper:{place}")
         self._root = f"/{path}" if slash else ""
-        self._closed = False
         self._namespaces: set[str] = set()
         self._client: Any = KazooClient(
             hosts=hosts,
@@ -139,7 +139,7 @@ class ZooKeeperStore(MetadataStore):
         except _LOST as error:
             self._abandon()
             message = (
-                f"The metadata store zookeeper:{place} does not answer within {seconds:g} s "
+                f"{self._handle.store} does not answer within {seconds:g} s "
                 f"({type(error).__name__}). See that ZooKeeper runs there, and that this machine "
                 "reaches it."
             )
@@ -200,11 +200,7 @@ class ZooKeeperStore(MetadataStore):
 
     @override
     def all(
-        self,
-        namespace: str,
-        on_corrupt: Callable[[CorruptRecord], object] | None = None,
-        without: Collection[str] = frozenset(),
-        prefix: str = "",
+        self, namespace: str, on_corrupt: OnCorrupt = fail, without: Keys = (), prefix: str = ""
     ) -> dict[str, Versioned]:
         path = self._path(namespace)
         with self._telling():
@@ -226,8 +222,7 @@ class ZooKeeperStore(MetadataStore):
 
     @override
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
+        if self._handle.close():
             self._stop()
 
     def _create(self, namespace: str, path: str, value: bytes) -> str | None:
@@ -261,10 +256,7 @@ class ZooKeeperStore(MetadataStore):
         return results
 
     def _path(self, namespace: str, key: str | None = None) -> str:
-        if self._closed:
-            message = f"The metadata store zookeeper:{self._place} is closed."
-            raise ValueError(message)
-        checked(namespace, key)
+        self._handle.check(namespace, key)
         return f"{self._root}/{namespace}" + ("" if key is None else f"/{_name(key)}")
 
     @contextlib.contextmanager
@@ -273,8 +265,8 @@ class ZooKeeperStore(MetadataStore):
             yield
         except _LOST as error:
             message = (
-                f"The metadata store zookeeper:{self._place} cannot be reached now "
-                f"({type(error).__name__}); what was asked may or may not have been done."
+                f"{self._handle.store} cannot be reached now ({type(error).__name__}); what was "
+                "asked may or may not have been done."
             )
             raise StoreDown(message) from error
         except _REFUSED as error:
@@ -282,9 +274,9 @@ class ZooKeeperStore(MetadataStore):
 
     def _refusal(self, error: Exception) -> str:
         return (
-            f"The metadata store zookeeper:{self._place} refuses this user "
-            f"({type(error).__name__}): give a user that may read and write there as user:password "
-            f"in the environment variable {AUTH}, or name another path."
+            f"{self._handle.store} refuses this user ({type(error).__name__}): give a user that "
+            f"may read and write there as user:password in the environment variable {AUTH}, or "
+            "name another path."
         )
 
     def _abandon(self) -> None:
