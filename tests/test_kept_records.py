@@ -21,7 +21,7 @@ from google.protobuf import json_format
 
 from sparkdrain.checkpoints.manifest import Manifest
 from sparkdrain.checkpoints.manifest import encode as encode_manifest
-from sparkdrain.coordination.backends import record_file
+from sparkdrain.coordination.backends.file import encode
 from sparkdrain.coordination.backends.memory import MemoryMetadataStore
 from sparkdrain.coordination.large_values import LargeValues
 from sparkdrain.coordination.lease import LeaseRecord
@@ -99,7 +99,7 @@ def cut_value() -> bytes:
 
 def first_line() -> bytes:
     """The head of a file that has a record."""
-    line = record_file.encode("key", b"value", "3").partition(b"\n")[0]
+    line = encode("key", b"value", "3").partition(b"\n")[0]
     return line[line.index(b"{") :]
 
 

@@ -9,8 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparkdrain.coordination.backends.file import FileStore
-from sparkdrain.coordination.backends.record_file import DamagedFile, decode, encode, file_name
+from sparkdrain.coordination.backends.file import (
+    DamagedFile,
+    FileStore,
+    decode,
+    encode,
+    file_name,
+)
 from sparkdrain.coordination.metadata import ABSENT, CorruptRecord, StoreDown, Versioned
 from tests.support.store_contract import value_of, values_of
 

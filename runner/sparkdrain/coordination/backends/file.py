@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from typing_extensions import override
 
 from sparkdrain import access, file_lock
 from sparkdrain.coordination import backend, on_disk
-from sparkdrain.coordination.backends.record_file import (
-    ENDING,
-    DamagedFile,
-    decode,
-    encode,
-    file_name,
-    may_begin,
-)
 from sparkdrain.coordination.metadata import (
     ANY,
     CorruptRecord,
@@ -43,6 +38,12 @@ _LOCK: Final = "lock"
 _UNFINISHED: Final = ".unfinished"
 _LOCK_SECONDS: Final = 10.0
 """How long a writer waits for its turn; a turn takes milliseconds."""
+
+_ENDING: Final = ".record"
+_MAGIC: Final = b"sparkdrain-metadata 1 "
+_LONGEST_SHOWN: Final = 120
+_BEFORE_VERSIONS: Final = {"key", "size", "sha256"}
+_REMEDY: Final = "Remove the file: what it held is lost, other records are not affected."
 
 
 class Backend(backend.Backend):
@@ -126,7 +127,7 @@ class FileStore(MetadataStore):
         # Neither opened nor read: a caller who looks each second asks for what is new.
         left_out = {file_name(key) for key in without}
         for path in self._files(namespace):
-            if path.name in left_out or not may_begin(path.name, prefix):
+            if path.name in left_out or not _may_begin(path.name, prefix):
                 continue
             try:
                 record = self._load(path)
@@ -171,7 +172,7 @@ class FileStore(MetadataStore):
                 names = os.listdir(self._root / namespace)
             except FileNotFoundError:
                 return []
-        return [self._root / namespace / name for name in sorted(names) if name.endswith(ENDING)]
+        return [self._root / namespace / name for name in sorted(names) if name.endswith(_ENDING)]
 
     def _write(self, namespace: str, key: str, value: bytes) -> str:
         """Replace the record, and tell its version; others write nothing meanwhile."""
@@ -214,8 +215,71 @@ class FileStore(MetadataStore):
             raise StoreDown(message) from error
 
 
-_REMEDY: Final = "Remove the file: what it held is lost, other records are not affected."
-
-
 def _may_share(folder: Path) -> bool:
     return folder.parent.is_dir() and access.is_shared(folder.parent)
+
+
+class DamagedFile(ValueError):
+    """The bytes of a file are not those of a record; says what is wrong with them."""
+
+
+def file_name(key: str) -> str:
+    """The name of a key's file: its beginning for people, its digest to tell it from others."""
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    return f"{quote(key, safe='')[:_LONGEST_SHOWN]}-{digest[:32]}{_ENDING}"
+
+
+def _may_begin(name: str, prefix: str) -> bool:
+    """Whether the key of a file with that name may begin so; if not, the file need not be read."""
+    return name.startswith(quote(prefix, safe="")[:_LONGEST_SHOWN])
+
+
+def encode(key: str, value: bytes, version: str) -> bytes:
+    """A line that says what follows, then the value as it is."""
+    fields = {"key": key, "size": len(value), "sha256": _digest(key, value), "version": version}
+    head = json.dumps({**fields, "head": _head_digest(fields)})
+    return _MAGIC + head.encode() + b"\n" + value
+
+
+def decode(data: bytes) -> tuple[str, Versioned]:
+    """Key and record. The version of a file that has none is the digest of the record.
+
+    Releases before versions wrote such files, and read files that have one.
+
+    Raises:
+        DamagedFile: a byte is missing, is too many or has changed.
+    """
+    line, newline, value = data.partition(b"\n")
+    if not newline or not line.startswith(_MAGIC):
+        message = f"it does not begin with {_MAGIC.decode().strip()!r}"
+        raise DamagedFile(message)
+    try:
+        head = json.loads(line[len(_MAGIC) :])
+        key, size, digest = head["key"], head["size"], head["sha256"]
+        if len(value) != size:
+            message = f"its value has {len(value)} bytes instead of {size}"
+            raise DamagedFile(message)
+        if _digest(key, value) != digest or not _is_whole(head):
+            message = "its checksum is wrong"
+            raise DamagedFile(message)
+    except DamagedFile:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        message = "its first line is damaged"
+        raise DamagedFile(message) from error
+    return key, Versioned(value, str(head.get("version", digest)))
+
+
+def _is_whole(head: dict[str, Any]) -> bool:
+    fields = {name: value for name, value in head.items() if name != "head"}
+    if set(fields) == _BEFORE_VERSIONS:
+        return "head" not in head
+    return head.get("head") == _head_digest(fields)
+
+
+def _head_digest(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _digest(key: str, value: bytes) -> str:
+    return hashlib.sha256(key.encode() + b"\n" + value).hexdigest()
