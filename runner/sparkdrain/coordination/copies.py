@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sparkdrain.coordination.slot_home import SlotHome
+    from sparkdrain.coordination.assignment import SlotHome
 
 
 def copies(homes: Mapping[int, SlotHome], number: int) -> dict[int, tuple[int, ...]]:
