@@ -12,7 +12,7 @@ from zookeeper_server import ZooKeeperServer
 from sparkdrain.coordination.backends import zookeeper
 from sparkdrain.coordination.backends.zookeeper import AUTH, ZooKeeperStore
 from sparkdrain.coordination.metadata import StoreDown
-from sparkdrain.coordination.reach import StoreReach
+from sparkdrain.coordination.stores import StoreReach
 from sparkdrain.errors import BadSetup
 from tests.support.drained_by_store import *  # noqa: F403 - the tests themselves
 from tests.support.store_contract import *  # noqa: F403 - the tests themselves

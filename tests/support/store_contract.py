@@ -22,8 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sparkdrain.coordination.address import parse
 from sparkdrain.coordination.metadata import ABSENT, ANY, LONGEST_KEY
-from sparkdrain.coordination.reach import StoreReach
-from sparkdrain.coordination.stores import Stores
+from sparkdrain.coordination.stores import StoreReach, Stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable

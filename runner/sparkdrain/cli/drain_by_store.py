@@ -9,8 +9,7 @@ import grpc
 
 from sparkdrain.cli import drain_by_service
 from sparkdrain.coordination.address import beside, parse
-from sparkdrain.coordination.reach import StoreReach
-from sparkdrain.coordination.stores import STORES
+from sparkdrain.coordination.stores import STORES, StoreReach
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import BadOption, BadSetup

@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 from sparkdrain import access, nfs
-from sparkdrain.coordination.reach import StoreReach
+from sparkdrain.coordination.stores import StoreReach
 
 
 def place(text: str) -> str:

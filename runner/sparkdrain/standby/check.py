@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkdrain.coordination.reach import StoreReach
+from sparkdrain.coordination.stores import StoreReach
 from sparkdrain.errors import BadOption
 
 

@@ -3,7 +3,7 @@
 Never: does more than `coordination/metadata.py` promises.
 Start at `memory.py`, which is the contract in its simplest form.
 
-A new store is a module with a class ``Backend`` (see `coordination/backend.py`), and a line here.
+A new store is a module with a class ``Backend`` (see `coordination/stores.py`), and a line here.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from azure.identity import DefaultAzureCredential
 from typing_extensions import override
 
 from sparkdrain import redaction
-from sparkdrain.coordination import backend
+from sparkdrain.coordination import stores
 from sparkdrain.coordination.large_values import LargeValues
 from sparkdrain.coordination.metadata import (
     ABSENT,
@@ -38,7 +38,7 @@ from sparkdrain.coordination.metadata import (
     Versioned,
     fail,
 )
-from sparkdrain.coordination.reach import StoreReach
+from sparkdrain.coordination.stores import StoreReach
 from sparkdrain.coordination.timed_store import TimedStore
 from sparkdrain.errors import BadSetup
 
@@ -72,8 +72,8 @@ _LAST: Final = "~"
 """A character that sorts after every character of a row's name."""
 
 
-class Backend(backend.Backend):
-    """See ``coordination.backend.Backend``. A place has the form of a container's name."""
+class Backend(stores.Backend):
+    """See ``coordination.stores.Backend``. A place has the form of a container's name."""
 
     @override
     def place(self, text: str) -> str:

@@ -21,7 +21,7 @@ from kafka.errors import KafkaError, TopicAlreadyExistsError
 from typing_extensions import override
 
 from sparkdrain import redaction
-from sparkdrain.coordination import backend
+from sparkdrain.coordination import stores
 from sparkdrain.coordination.large_values import LargeValues
 from sparkdrain.coordination.metadata import (
     ABSENT,
@@ -34,7 +34,7 @@ from sparkdrain.coordination.metadata import (
     Versioned,
     fail,
 )
-from sparkdrain.coordination.reach import StoreReach
+from sparkdrain.coordination.stores import StoreReach
 from sparkdrain.coordination.timed_store import TimedStore
 from sparkdrain.errors import BadSetup
 from sparkdrain.io.kafka.errors import KafkaFailed
@@ -83,8 +83,8 @@ for _name in ("sender", "transaction_manager"):
     logging.getLogger(f"kafka.producer.{_name}").addFilter(_is_not_of_a_fence)
 
 
-class Backend(backend.Backend):
-    """See ``coordination.backend.Backend``. A place is brokers with ports, and a topic."""
+class Backend(stores.Backend):
+    """See ``coordination.stores.Backend``. A place is brokers with ports, and a topic."""
 
     @override
     def place(self, text: str) -> str:

@@ -18,7 +18,7 @@ from kazoo.security import CREATOR_ALL_ACL
 from typing_extensions import override
 
 from sparkdrain import redaction
-from sparkdrain.coordination import backend
+from sparkdrain.coordination import stores
 from sparkdrain.coordination.large_values import LargeValues
 from sparkdrain.coordination.metadata import (
     ABSENT,
@@ -32,7 +32,7 @@ from sparkdrain.coordination.metadata import (
     fail,
     version_of,
 )
-from sparkdrain.coordination.reach import StoreReach
+from sparkdrain.coordination.stores import StoreReach
 from sparkdrain.coordination.timed_store import TimedStore
 from sparkdrain.errors import BadSetup
 
@@ -64,8 +64,8 @@ _CHANGED: Final = (
 )
 
 
-class Backend(backend.Backend):
-    """See ``coordination.backend.Backend``. A place is hosts with ports, and a path."""
+class Backend(stores.Backend):
+    """See ``coordination.stores.Backend``. A place is hosts with ports, and a path."""
 
     @override
     def place(self, text: str) -> str:
