@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from sparkdrain.coordination.backends.memory import MemoryMetadataStore, SharedSpaces
-from sparkdrain.coordination.election import Election
-from sparkdrain.coordination.lease import StoredLease
+from sparkdrain.coordination.lease import Election, StoredLease
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.coordination.pulse import Pulse
 

@@ -1,5 +1,7 @@
 """A lease: one owner at a time, for some seconds, with a fencing token that only grows.
 
+``StoredLease`` has it, and ``Election`` makes a leader of who has it.
+
 A lease is a record of a metadata store. Clocks of different machines are never compared. A holder
 counts from before it has sent its last renewal. All others count from when they have first seen the
 version that this renewal has made, so they count from later. The holder also stops a tenth earlier,
@@ -14,12 +16,13 @@ A token is given to one process, ever.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sparkdrain.coordination.metadata import CorruptRecord, version_of
+from sparkdrain.coordination.metadata import CorruptRecord, MetadataError, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +36,10 @@ TOKENS: Final = "sparkdrain-lease-tokens-v1"
 
 _EARLIER: Final = 0.1
 """Part of a lease's time by which its holder stops before others may take it."""
+_RENEWALS: Final = 4
+"""How often a leader renews its lease in the time of the lease."""
+_LOOKS: Final = 6
+"""How often another candidate looks at it in that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +58,7 @@ class LeaseRecord:
 
     def encode(self) -> bytes:
         """As JSON, whose schema is the message ``Lease`` of ``proto/``."""
-        return json.dumps(
-            {"owner": self.owner, "token": self.token, "seconds": self.seconds}
-        ).encode()
+        return json.dumps(dataclasses.asdict(self)).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> LeaseRecord:
@@ -70,8 +75,7 @@ class LeaseRecord:
             raise ValueError(message) from error
 
 
-@dataclass(frozen=True, slots=True)
-class HeldLease:
+class HeldLease(NamedTuple):
     """A lease as its holder knows it.
 
     Attributes:
@@ -85,8 +89,7 @@ class HeldLease:
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseSight:
+class LeaseSight(NamedTuple):
     """A lease as another process sees it.
 
     Attributes:
@@ -96,27 +99,6 @@ class LeaseSight:
 
     version: str
     since: float
-
-
-def seen(before: LeaseSight | None, version: str, now: float) -> LeaseSight:
-    """What an observer knows after it has read a version; ``now`` is after the answer. Pure."""
-    return before if before and before.version == version else LeaseSight(version, now)
-
-
-def is_free(record: LeaseRecord | None, sight: LeaseSight, now: float) -> bool:
-    """Whether a lease may be taken. Pure.
-
-    Args:
-        record: what the lease's record says; None if there never was one.
-        sight: how that record was seen.
-        now: seconds of the observer's clock.
-    """
-    return record is None or not record.owner or now >= sight.since + record.seconds
-
-
-def limit(sent: float, seconds: float) -> float:
-    """When the holder of a lease stops that it has asked for at ``sent``. Pure."""
-    return sent + seconds * (1 - _EARLIER)
 
 
 def seconds_that_pass() -> float:
@@ -202,8 +184,9 @@ class StoredLease:
             last = self._read(TOKENS, counted)
             if record is None and last is not None:
                 # The lease was removed. Its holder may not have noticed yet.
-                is_wanted = is_free(last, self._look(found), self._clock())
-            record = _newer(record, last)
+                is_wanted = self._is_free(last, found)
+            there = [each for each in (record, last) if each is not None]
+            record = max(there, key=lambda each: each.token, default=None)
         self._other = "" if is_wanted or record is None else record.owner
         return is_wanted and self._take(found, counted, 0 if record is None else record.token)
 
@@ -222,7 +205,7 @@ class StoredLease:
         if version is None:
             self._held = None
             return False
-        self._held = HeldLease(held.token, version, limit(sent, self._seconds))
+        self._held = self._from(sent, held.token, version)
         return True
 
     def release(self) -> None:
@@ -241,8 +224,12 @@ class StoredLease:
         version = self._store.put(LEASES, self._name, record.encode(), version_of(found))
         if version is None:
             return False
-        self._held = HeldLease(token, version, limit(sent, self._seconds))
+        self._held = self._from(sent, token, version)
         return True
+
+    def _from(self, sent: float, token: int, version: str) -> HeldLease:
+        """What this process has if the request of the time ``sent`` was granted."""
+        return HeldLease(token, version, sent + self._seconds * (1 - _EARLIER))
 
     def _write_mine(self, held: HeldLease, record: LeaseRecord) -> str | None:
         version = self._store.put(LEASES, self._name, record.encode(), held.version)
@@ -258,14 +245,16 @@ class StoredLease:
         """Whether another process has it."""
         if not record.owner or self._is_mine(record):
             return False
-        return not is_free(record, self._look(found), self._clock())
+        return not self._is_free(record, found)
 
     def _is_mine(self, record: LeaseRecord) -> bool:
         return record.owner == self._owner and record.token == self._token
 
-    def _look(self, found: Versioned | None) -> LeaseSight:
-        self._sight = seen(self._sight, version_of(found), self._clock())
-        return self._sight
+    def _is_free(self, record: LeaseRecord, found: Versioned | None) -> bool:
+        """Whether the lease of a record may be taken, of which ``found`` was just read."""
+        if self._sight is None or self._sight.version != version_of(found):
+            self._sight = LeaseSight(version_of(found), self._clock())
+        return not record.owner or self._clock() >= self._sight.since + record.seconds
 
     def _read(self, namespace: str, found: Versioned | None) -> LeaseRecord | None:
         try:
@@ -278,6 +267,53 @@ class StoredLease:
             raise CorruptRecord(message) from error
 
 
-def _newer(one: LeaseRecord | None, other: LeaseRecord | None) -> LeaseRecord | None:
-    there = [each for each in (one, other) if each is not None]
-    return max(there, key=lambda each: each.token, default=None)
+class Election:
+    """One candidate for the lead among processes that want one lease. One thread calls its methods.
+
+    It leads while it has the lease. All that it writes as the leader has to carry the lease's
+    token. A dead leader is followed within the time of the lease and two looks. A leader that
+    resigns is followed at the next look. A store that is down costs the leader nothing before its
+    lease ends.
+
+    Args:
+        lease: which the leader has.
+    """
+
+    def __init__(self, lease: StoredLease) -> None:
+        self._lease = lease
+        self._is_over = False
+        self._problem = ""
+
+    @property
+    def problem(self) -> str:
+        """Why the last step could not use the store; empty if it could."""
+        return self._problem
+
+    def step(self) -> float:
+        """Renew the lease, or try to get it.
+
+        Returns:
+            Seconds until the next step is due.
+        """
+        if not self._is_over:
+            try:
+                if self._lease.token() is None:
+                    self._lease.acquire()
+                else:
+                    self._lease.renew()
+                self._problem = ""
+            except MetadataError as error:
+                self._problem = str(error)
+        is_settled = self._lease.token() is not None and not self._problem
+        return self._lease.seconds / (_RENEWALS if is_settled else _LOOKS)
+
+    def resign(self) -> None:
+        """Be no candidate any more, and let another lead at once.
+
+        A store that is down does not hear of it; then another leads when the lease is over.
+        """
+        self._is_over = True
+        try:
+            self._lease.release()
+        except MetadataError as error:
+            self._problem = str(error)

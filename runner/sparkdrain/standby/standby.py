@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from sparkdrain.coordination.election import Election
 from sparkdrain.coordination.fenced import FencedRecord
-from sparkdrain.coordination.lease import StoredLease, seconds_that_pass
+from sparkdrain.coordination.lease import Election, StoredLease, seconds_that_pass
 from sparkdrain.coordination.metadata import MetadataError
 from sparkdrain.coordination.pulse import Pulse
 from sparkdrain.english import counted
