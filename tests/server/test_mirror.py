@@ -4,8 +4,7 @@ from itertools import product
 
 from apache_beam.portability.api import beam_job_api_pb2 as api
 
-from sparkdrain.jobs.states import TERMINAL, TRANSITIONS
-from sparkdrain.server.mirror import steps
+from sparkdrain.jobs.states import TERMINAL, TRANSITIONS, steps
 
 _S = api.JobState
 

@@ -108,8 +108,9 @@ class Job(ServedJob, Observer, Drained):
         with self._lock:
             if self.state.state == _S.STOPPED:
                 self._drain.open()
-                self._standby = self._stand_by()
-            self._move(_S.STARTING)
+                warn = partial(self.message, _M.JOB_MESSAGE_WARNING)
+                self._standby = standby_for(self.submission, self._show, warn)
+            self._story.move(_S.STARTING)
         # Now, and not in the job's thread: the program may go elsewhere while the job starts.
         with contextlib.suppress(OSError):
             self._directory = os.getcwd()
@@ -119,23 +120,9 @@ class Job(ServedJob, Observer, Drained):
             target=self._work, args=(thread, collect, clean_up), name=thread, daemon=True
         ).start()
 
-    def _stand_by(self) -> Standby | None:
-        settings = self.submission.settings
-        if not settings.standby:
-            return None
-        warn = partial(self.message, _M.JOB_MESSAGE_WARNING)
-        return standby_for(self.submission.name, settings, self._show, warn)
-
     @override
     def cancel(self) -> None:
-        with self._lock:
-            if self.state.state == _S.STOPPED:
-                self._end(_S.CANCELLED)
-                return
-            if not self.is_running or self._cancel.is_cancelled():
-                return
-            self._move(_S.CANCELLING)
-        self._cancel.cancel()
+        self._story.cancel(self._cancel)
 
     @override
     def leave(self) -> None:
@@ -174,7 +161,8 @@ class Job(ServedJob, Observer, Drained):
             clean_up()
         finally:
             self._close(cast("RunState", name(end)))
-            self._end(end)
+            # The engine may be faster than who tells of a drain, and another driver may cancel it.
+            self._story.follow(end)
 
     def _close(self, state: RunState) -> None:
         if self._standby is None:
@@ -194,18 +182,18 @@ class Job(ServedJob, Observer, Drained):
         except EndedElsewhere as end:
             return self._end_as(end)
         except BaseException as error:  # noqa: BLE001
-            if isinstance(error, DrainLimitExceeded) and self._cancels_at_limits:
+            policy = self.submission.settings.drain_limit_policy
+            if isinstance(error, DrainLimitExceeded) and policy == "cancel":
                 self.give_up(Verdict.CANCEL, str(error))
             if self._given_up is not None:
                 return self._fail(DrainLimitExceeded(self._given_up))
             if self._cancel.is_cancelled():
-                self._tell_cancelled(error)
+                # Tasks that are torn down fail in many ways; now they are of little interest.
+                if not isinstance(error, Cancelled):
+                    text = f"While it was being cancelled: {error!r}"
+                    self.message(_M.JOB_MESSAGE_DETAILED, text)
                 return _S.CANCELLED
             return self._fail(error)
-
-    @property
-    def _cancels_at_limits(self) -> bool:
-        return self.submission.settings.drain_limit_policy == "cancel"
 
     def _end_as(self, end: EndedElsewhere) -> int:
         """The job has ended under another driver, and this one waited."""
@@ -246,7 +234,7 @@ class Job(ServedJob, Observer, Drained):
         self._drain.begin(epoch)
         with self._lock:
             if self.state.state == _S.STARTING:
-                self._move(_S.RUNNING)
+                self._story.move(_S.RUNNING)
 
     @override
     def message(self, importance: int, text: str) -> None:
@@ -292,12 +280,12 @@ class Job(ServedJob, Observer, Drained):
     def drain_began(self) -> None:
         with self._lock:
             if self.state.state in (_S.STARTING, _S.RUNNING):
-                self._move(_S.DRAINING)
+                self._story.move(_S.DRAINING)
 
     @override
     def give_up(self, verdict: Verdict, text: str) -> None:
         if verdict is Verdict.CANCEL:
-            self.story.messages.message(_M.JOB_MESSAGE_WARNING, text)
+            self.message(_M.JOB_MESSAGE_WARNING, text)
             self.cancel()
             return
         with self._lock:
@@ -312,20 +300,3 @@ class Job(ServedJob, Observer, Drained):
             # Beside the lines that tell of rounds.
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
-
-    def _tell_cancelled(self, error: BaseException) -> None:
-        # Tasks that are torn down fail in many ways; after a cancel they are of little interest.
-        if not isinstance(error, Cancelled):
-            text = f"While it was being cancelled: {error!r}"
-            self.story.messages.message(_M.JOB_MESSAGE_DETAILED, text)
-
-    def _move(self, to: int) -> None:
-        self._story.move(to)
-
-    def _end(self, state: int) -> None:
-        with self._lock:
-            if state == _S.DRAINED and self.state.state in (_S.STARTING, _S.RUNNING):
-                self._move(_S.DRAINING)  # the engine was faster than who told it
-            if state == _S.CANCELLED and self.state.state in (_S.STARTING, _S.RUNNING, _S.DRAINING):
-                self._move(_S.CANCELLING)  # it was cancelled under another driver
-            self._story.end(state)

@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import metrics_pb2
 
-    from sparkdrain.options import JobSettings
+    from sparkdrain.jobs.served import Submission
 
 METRICS: Final = "sparkdrain.standby"
 """The namespace of a job's counters about who leads it."""
 
 
 def standby_for(
-    job_name: str,
-    settings: JobSettings,
-    tell: Callable[[str], object],
-    warn: Callable[[str], object],
-) -> Standby:
-    """One of the drivers of the job, see ``Standby``; close it.
+    submission: Submission, tell: Callable[[str], object], warn: Callable[[str], object]
+) -> Standby | None:
+    """One of the drivers of the job, see ``Standby``; close it. None if the job has but one.
 
     Raises:
         BadSetup: the metadata store cannot be opened.
     """
+    settings = submission.settings
+    if not settings.standby:
+        return None
     owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
     return Standby(
         STORES.open(settings.metadata_store),
-        set_name(job_name, redact(settings.checkpoint_dir)),
+        set_name(submission.name, redact(settings.checkpoint_dir)),
         owner,
         settings.standby_lease_ms / 1000,
         settings.recoveries,

@@ -30,9 +30,27 @@ TRANSITIONS: Final[Mapping[int, frozenset[int]]] = {
 
 TERMINAL: Final = frozenset(state for state, following in TRANSITIONS.items() if not following)
 
+# The state through which a job comes to its end.
+_BEFORE: Final = {_S.DONE: _S.RUNNING, _S.DRAINED: _S.DRAINING, _S.CANCELLED: _S.CANCELLING}
+
 
 class IllegalTransition(SparkDrainError):
     """A job was moved along a step that ``TRANSITIONS`` does not have; shows the job's history."""
+
+
+def steps(now: int, to: int) -> tuple[int, ...]:
+    """The states to enter, so that a job that is ``now`` here becomes what its driver says.
+
+    Empty if there is nothing to do: the job is there, or further. A driver that is late does not
+    call back a job that is being cancelled.
+    """
+    following = TRANSITIONS[now]
+    if to in following:
+        return (to,)
+    before = _BEFORE.get(to)
+    if before in following and to in TRANSITIONS[before]:
+        return before, to
+    return ()
 
 
 def name(state: int) -> str:

@@ -10,12 +10,14 @@ from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.jobs.feed import MessageFeed
 from sparkdrain.jobs.messages import Messages
-from sparkdrain.jobs.states import TERMINAL, TRANSITIONS, IllegalTransition, name
+from sparkdrain.jobs.states import TERMINAL, TRANSITIONS, IllegalTransition, name, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from google.protobuf.timestamp_pb2 import Timestamp
+
+    from sparkdrain.types import CancelToken
 
 _S = beam_job_api_pb2.JobState
 
@@ -96,7 +98,7 @@ class JobStory:
         return self._finished.wait(seconds)
 
     def move(self, to: int) -> None:
-        """Enter a state, and tell clients.
+        """Enter a state, and tell clients; nothing follows a terminal one.
 
         Raises:
             IllegalTransition: the state does not follow from the present one.
@@ -107,12 +109,25 @@ class JobStory:
                 message = f"A job cannot become {name(to)} after {path}."
                 raise IllegalTransition(message)
             self._enter(to)
+            if to in TERMINAL:
+                self._close()
 
-    def end(self, state: int) -> None:
-        """Enter a terminal state; nothing follows."""
+    def follow(self, to: int) -> None:
+        """Enter the state that the job has elsewhere, through the one on its way; see ``steps``."""
         with self.lock:
-            self.move(state)
-            self._close()
+            for step in steps(self.state.state, to):
+                self.move(step)
+
+    def cancel(self, token: CancelToken) -> None:
+        """Cancel a job that runs, by its token; one that was not started is over at once."""
+        with self.lock:
+            if self.state.state == _S.STOPPED:
+                self.move(_S.CANCELLED)
+                return
+            if not self.is_running or token.is_cancelled():
+                return
+            self.move(_S.CANCELLING)
+        token.cancel()
 
     def _close(self) -> None:
         self.states.close()

@@ -17,7 +17,6 @@ from sparkdrain.jobs.failures import describe
 from sparkdrain.jobs.served import DryRun, ServedJob
 from sparkdrain.jobs.states import TERMINAL, IllegalTransition
 from sparkdrain.server.handover import Handover, read_list, write_list
-from sparkdrain.server.mirror import steps
 from sparkdrain.server.session import Session
 from sparkdrain.types import CancelToken
 
@@ -147,14 +146,7 @@ class DrivenJob(ServedJob):
 
     @override
     def cancel(self) -> None:
-        with self._story.lock:
-            if self.state.state == _S.STOPPED:
-                self._story.end(_S.CANCELLED)
-                return
-            if not self.is_running or self._cancel.is_cancelled():
-                return
-            self._story.move(_S.CANCELLING)
-        self._cancel.cancel()
+        self._story.cancel(self._cancel)
 
     @override
     def drain(self) -> None:
@@ -288,14 +280,8 @@ class DrivenJob(ServedJob):
         return self._facilities.files / self.submission.job_id / "artifacts.json"
 
     def _enter(self, state: int) -> None:
-        if self._is_left:
-            return
-        with self._story.lock:
-            for step in steps(self.state.state, state):
-                if step in TERMINAL:
-                    self._story.end(step)
-                else:
-                    self._story.move(step)
+        if not self._is_left:
+            self._story.follow(state)
 
     def _drain(self, service: JobServiceStub) -> int | None:
         """The job's state after the request; None if its driver has ended before it answered."""

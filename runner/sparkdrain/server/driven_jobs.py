@@ -185,6 +185,6 @@ class DrivenJobs(ServedJobs):
         story = JobStory(self._clock, journal.take, so_far(self._store, head))
         if why:
             story.messages.failed("DriverLost", why)
-        story.end(state)
+        story.move(state)
         self._artifacts.forget(head.job_id)
         self._add(head.job_id, EndedJob(self._store, journal.head))
