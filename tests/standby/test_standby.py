@@ -11,7 +11,7 @@ import pytest
 
 from sparkdrain.coordination.backends.memory import MemoryMetadataStore, SharedSpaces
 from sparkdrain.coordination.lease import LEASES
-from sparkdrain.coordination.metadata import StoreDown
+from sparkdrain.coordination.metadata import Handle, StoreDown
 from sparkdrain.errors import Cancelled, CheckpointRefused, Fenced
 from sparkdrain.standby import drivers
 from sparkdrain.standby.leadership import EndedElsewhere, SteppedDown
@@ -30,18 +30,26 @@ class Machine:
     is_cut_off: bool = False
 
 
+class HandleOf(Handle):
+    """The handle of a machine that may be cut off from its store."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__("The metadata store")
+        self._machine = machine
+
+    def check(self, namespace, key=None) -> None:
+        if self._machine.is_cut_off:
+            message = "cut off"
+            raise StoreDown(message)
+        super().check(namespace, key)
+
+
 class Reached(MemoryMetadataStore):
     """A store that a machine may be cut off from."""
 
     def __init__(self, spaces: SharedSpaces, machine: Machine) -> None:
         super().__init__(spaces)
-        self._machine = machine
-
-    def _check(self, namespace, key=None) -> None:
-        if self._machine.is_cut_off:
-            message = "cut off"
-            raise StoreDown(message)
-        super()._check(namespace, key)
+        self._handle = HandleOf(machine)
 
 
 @dataclass
