@@ -12,7 +12,7 @@ from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.errors import BadSetup
 from sparkdrain.invocation import Outcome
-from sparkdrain.server.recovery import Fate, fate
+from sparkdrain.server.driven_jobs import Fate, fate
 from sparkdrain.v1.server_pb2 import StoredJob
 from tests.support.waiting import wait_until
 

@@ -18,8 +18,7 @@ from sparkdrain.errors import BadOption, Cancelled, UserCodeError
 from sparkdrain.invocation import Outcome
 from sparkdrain.jobs.engine import SparkEngine
 from sparkdrain.jobs.job import Job
-from sparkdrain.jobs.local_jobs import now
-from sparkdrain.jobs.messages import is_end_elsewhere
+from sparkdrain.jobs.messages import is_end_elsewhere, now
 from sparkdrain.jobs.served import Submission
 from sparkdrain.jobs.states import name
 from sparkdrain.options import JobSettings

@@ -7,14 +7,13 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_job_api_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from sparkdrain.jobs.feed import MessageFeed, Skipped
 from sparkdrain.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from google.protobuf.timestamp_pb2 import Timestamp
 
 Message = beam_job_api_pb2.JobMessage
 
@@ -26,6 +25,13 @@ _PROCESS: Final = uuid.uuid4().hex
 _FROM_LOG: Final = f"log-{_PROCESS}"
 _FAILURE: Final = "failure-"
 _ELSEWHERE: Final = "ended-elsewhere"
+
+
+def now() -> Timestamp:
+    """The time now, as Beam's messages have it."""
+    time = Timestamp()
+    time.GetCurrentTime()
+    return time
 
 
 class Messages:

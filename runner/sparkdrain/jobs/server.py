@@ -1,4 +1,4 @@
-"""The lifetime of the gRPC server and of the directory for staged files."""
+"""A Job service of this process: its jobs, its gRPC server, its directory for staged files."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ from typing import TYPE_CHECKING, Final
 import grpc
 from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.utils import thread_pool_executor
+from typing_extensions import override
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.jobs.artifacts import Artifacts
-from sparkdrain.jobs.local_jobs import LocalJobs
+from sparkdrain.jobs.job import Job
+from sparkdrain.jobs.messages import now
+from sparkdrain.jobs.registry import Registry
+from sparkdrain.jobs.served import ServedJobs
 from sparkdrain.jobs.service import JobService
 from sparkdrain.room import room
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from apache_beam.portability.api import beam_runner_api_pb2
+
     from sparkdrain.jobs.artifacts import StagedFiles
     from sparkdrain.jobs.engine import Engine
-    from sparkdrain.jobs.job import Job
-    from sparkdrain.jobs.served import ServedJobs
+    from sparkdrain.jobs.served import Submission
     from sparkdrain.options import JobSettings
 
 KEPT_JOBS: Final = 50
@@ -46,6 +51,36 @@ _GRACE_SECONDS: Final = 1.0
 
 # The kernel takes socket paths up to 103 (macOS) or 107 (Linux) bytes.
 _LONGEST_SOCKET_DIRECTORY: Final = 90
+
+
+class LocalJobs(ServedJobs):
+    """See ``ServedJobs``. Any number of jobs may have one name.
+
+    Args:
+        kept: how many jobs stay known that do not run.
+    """
+
+    def __init__(self, engine: Engine, kept: int) -> None:
+        self._engine = engine
+        self._jobs = Registry[Job](kept)
+
+    @override
+    def check(
+        self, name: str, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings
+    ) -> None:
+        self._engine.check(pipeline, settings)
+
+    @override
+    def add(self, submission: Submission) -> list[str]:
+        return list(self._jobs.add(submission.job_id, Job(submission, self._engine, now)))
+
+    @override
+    def get(self, job_id: str) -> Job:
+        return self._jobs.get(job_id)
+
+    @override
+    def all(self) -> list[Job]:
+        return self._jobs.all()
 
 
 class JobServer:

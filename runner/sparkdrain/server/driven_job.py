@@ -16,7 +16,7 @@ from sparkdrain.jobs.calls import DRY_RUN_KEY, raise_ours
 from sparkdrain.jobs.failures import describe
 from sparkdrain.jobs.served import DryRun, ServedJob
 from sparkdrain.jobs.states import TERMINAL, IllegalTransition
-from sparkdrain.server.handover import Handover, read_list, write_list
+from sparkdrain.server.handover import handover, read_list, write_list
 from sparkdrain.server.session import Session
 from sparkdrain.types import CancelToken
 
@@ -241,9 +241,7 @@ class DrivenJob(ServedJob):
     def _drive(self, driver: Driver) -> int:
         job_id = self.submission.job_id
         service = driver.service()
-        service.Prepare(
-            self.submission.request(), metadata=Handover(job_id, self._listed).metadata()
-        )
+        service.Prepare(self.submission.request(), metadata=handover(job_id, self._listed))
         if self._cancel.is_cancelled():
             raise Cancelled(job_id)
         self.journal.tell_driven()

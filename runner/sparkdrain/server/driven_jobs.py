@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -10,28 +11,27 @@ from typing_extensions import override
 
 from sparkdrain.errors import SparkDrainError
 from sparkdrain.jobs import described_options
+from sparkdrain.jobs.messages import now
 from sparkdrain.jobs.registry import Registry
 from sparkdrain.jobs.served import ServedJob, ServedJobs, Submission
+from sparkdrain.jobs.states import TERMINAL
 from sparkdrain.jobs.story import JobStory
 from sparkdrain.server.driven_job import DrivenJob, Facilities
 from sparkdrain.server.ended_job import EndedJob, so_far
 from sparkdrain.server.journal import Journal
-from sparkdrain.server.recovery import Fate, fate
+from sparkdrain.server.names import Names
+from sparkdrain.server.queue import Admission
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from apache_beam.portability.api import beam_runner_api_pb2
-    from google.protobuf.timestamp_pb2 import Timestamp
 
     from sparkdrain.jobs.artifacts import StagedFiles
     from sparkdrain.jobs.engine import Engine
     from sparkdrain.options import JobSettings
     from sparkdrain.server.drivers import Drivers
     from sparkdrain.server.job_store import JobStore
-    from sparkdrain.server.names import Names
-    from sparkdrain.server.queue import Admission
     from sparkdrain.v1.server_pb2 import StoredJob
 
 _S = api.JobState
@@ -46,49 +46,69 @@ _LOST: Final = (
 )
 
 
+class Fate(enum.Enum):
+    """What a server does with a stored job."""
+
+    OVER = "The job had ended; its clients can ask how."
+    WAITS = "No driver process had the job, so it waits again as if nothing had happened."
+    GOES_ON = "The job is taken up from its newest checkpoint."
+    CANCELLED = "The job was being cancelled, which is done now."
+    LOST = "The job had no checkpoints, and its driver process ended with the server."
+
+
+def fate(head: StoredJob) -> Fate:
+    """What to do with the job of this head."""
+    state = api.JobStateEvent.FromString(head.states[-1]).state
+    if state in TERMINAL:
+        return Fate.OVER
+    if state == api.JobState.CANCELLING:
+        return Fate.CANCELLED
+    if not head.was_driven:
+        return Fate.WAITS
+    return Fate.GOES_ON if head.has_checkpoints else Fate.LOST
+
+
 class DrivenJobs(ServedJobs):
-    """The jobs of a server: those that wait or run, and the newest of those that have ended."""
+    """The jobs of a server: those that wait or run, and the newest of those that have ended.
+
+    Args:
+        engine: checks pipelines; runs none.
+        store: where jobs that were run are stored.
+        artifacts: the files that clients stage.
+        files: the folder of these files.
+        drivers: hands out driver processes.
+        most: how many jobs run at a time.
+        kept: how many jobs stay known that do not run.
+    """
 
     def __init__(
         self,
         engine: Engine,
         store: JobStore,
         artifacts: StagedFiles,
+        files: Path,
+        drivers: Drivers,
+        most: int,
         kept: int,
-        clock: Callable[[], Timestamp],
     ) -> None:
-        """Know no job yet.
-
-        Args:
-            engine: checks pipelines; runs none.
-            store: where jobs that were run are stored.
-            artifacts: the files that clients stage.
-            kept: how many jobs stay known that do not run.
-            clock: the time now.
-        """
         self._engine = engine
         self._store = store
         self._artifacts = artifacts
-        self._clock = clock
         self._jobs = Registry[ServedJob](kept)
-        self._facilities: Facilities | None = None
-
-    def use(self, admission: Admission, drivers: Drivers, names: Names, files: Path) -> None:
-        """Have jobs from now on run with these."""
-        self._facilities = Facilities(admission, drivers, names, files, self._ended)
+        self._facilities = Facilities(Admission(most), drivers, Names(), files, self._ended)
 
     @override
     def check(
         self, name: str, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings
     ) -> None:
-        self._known.names.check(name)
+        self._facilities.names.check(name)
         self._engine.check(pipeline, settings)
 
     @override
     def add(self, submission: Submission) -> list[str]:
         journal = Journal(self._store)
-        story = JobStory(self._clock, journal.take)
-        job = DrivenJob(submission, self._known, journal, story)
+        story = JobStory(now, journal.take)
+        job = DrivenJob(submission, self._facilities, journal, story)
         return self._add(submission.job_id, job)
 
     @override
@@ -115,11 +135,11 @@ class DrivenJobs(ServedJobs):
 
     def tick(self) -> None:
         """Write down what was told meanwhile, forget what was never run, look at the spare."""
-        self._known.drivers.watch()
+        self._facilities.drivers.watch()
         for job in self._jobs.all():
             if isinstance(job, DrivenJob):
                 job.journal.flush()
-                age = self._clock().seconds - job.state.timestamp.seconds
+                age = now().seconds - job.state.timestamp.seconds
                 if job.state.state == _S.STOPPED and age > _ABANDONED_SECONDS:
                     self._jobs.remove(job.submission.job_id)
                     self._artifacts.forget(job.submission.job_id)
@@ -135,11 +155,6 @@ class DrivenJobs(ServedJobs):
                     text = "The job service was told to stop, so the job is cancelled."
                     job.story.messages.message(_M.JOB_MESSAGE_WARNING, text)
                     job.cancel()
-
-    @property
-    def _known(self) -> Facilities:
-        assert self._facilities is not None, "call `use` first"
-        return self._facilities
 
     def _add(self, job_id: str, job: ServedJob) -> list[str]:
         forgotten = self._jobs.add(job_id, job)
@@ -172,8 +187,8 @@ class DrivenJobs(ServedJobs):
             options["beam:option:resume:v1"] = True
         submission = Submission.of(head.job_id, request, endpoint)
         journal = Journal(self._store, head)
-        story = JobStory(self._clock, journal.take, so_far(self._store, head))
-        job = DrivenJob(submission, self._known, journal, story)
+        story = JobStory(now, journal.take, so_far(self._store, head))
+        job = DrivenJob(submission, self._facilities, journal, story)
         if resumes:
             text = "The job service was restarted. The job goes on from its newest checkpoint."
             job.story.messages.message(_M.JOB_MESSAGE_WARNING, text)
@@ -182,7 +197,7 @@ class DrivenJobs(ServedJobs):
 
     def _end(self, head: StoredJob, state: int, why: str) -> None:
         journal = Journal(self._store, head)
-        story = JobStory(self._clock, journal.take, so_far(self._store, head))
+        story = JobStory(now, journal.take, so_far(self._store, head))
         if why:
             story.messages.failed("DriverLost", why)
         story.move(state)

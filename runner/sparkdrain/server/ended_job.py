@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from typing_extensions import override
 
-from sparkdrain.jobs.local_jobs import now
+from sparkdrain.jobs.messages import now
 from sparkdrain.jobs.served import DryRun, ServedJob
 from sparkdrain.jobs.states import IllegalTransition, name
 from sparkdrain.jobs.story import JobStory, SoFar

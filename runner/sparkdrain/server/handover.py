@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,21 +21,14 @@ if TYPE_CHECKING:
 _KEY: Final = "sparkdrain-handover-bin"
 
 
-@dataclass(frozen=True, slots=True)
-class Handover:
-    """One job, as its driver process gets it beside the pipeline.
+def handover(job_id: str, artifacts: Path) -> tuple[tuple[str, bytes], ...]:
+    """One job, as metadata of the call of Prepare.
 
-    Attributes:
+    Args:
         job_id: under which the server knows the job.
         artifacts: a file that lists the staged files.
     """
-
-    job_id: str
-    artifacts: Path
-
-    def metadata(self) -> tuple[tuple[str, bytes], ...]:
-        """The metadata of the call of Prepare."""
-        return ((_KEY, json.dumps([self.job_id, str(self.artifacts)]).encode()),)
+    return ((_KEY, json.dumps([job_id, str(artifacts)]).encode()),)
 
 
 def write_list(file: Path, artifacts: Sequence[Artifact]) -> None:

@@ -24,7 +24,6 @@ from sparkdrain.fnapi.class_paths import CLASS_PATHS
 from sparkdrain.jobs import described_options
 from sparkdrain.jobs.artifacts import Artifacts
 from sparkdrain.jobs.engine import SparkEngine
-from sparkdrain.jobs.local_jobs import now
 from sparkdrain.jobs.server import ALONE, UNLIMITED
 from sparkdrain.jobs.service import JobService
 from sparkdrain.room import room
@@ -34,8 +33,6 @@ from sparkdrain.server.driver import DriverProcess
 from sparkdrain.server.drivers import Drivers
 from sparkdrain.server.job_store import JobStore
 from sparkdrain.server.keepalive import keepalive
-from sparkdrain.server.names import Names
-from sparkdrain.server.queue import Admission
 from sparkdrain.server.security import PROBE
 from sparkdrain.server.session import Session
 from sparkdrain.strangers import AskForUser, is_own, short_stay
@@ -100,9 +97,14 @@ class StandingServer:
         self._artifacts = Artifacts(self._files)
         self._store = self._open_store()
         self._jobs = DrivenJobs(
-            engine or SparkEngine(), JobStore(self._store), self._artifacts, _KEPT_JOBS, now
+            engine or SparkEngine(),
+            JobStore(self._store),
+            self._artifacts,
+            self._files,
+            self._drivers,
+            settings.max_jobs,
+            _KEPT_JOBS,
         )
-        self._jobs.use(Admission(settings.max_jobs), self._drivers, Names(), self._files)
         self._service = JobService(self._jobs, self._artifacts, defaults=defaults)
         self._ports: set[int] = set()
         self._stopped = threading.Event()
