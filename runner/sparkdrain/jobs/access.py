@@ -14,7 +14,7 @@ from sparkdrain.errors import BadOption
 from sparkdrain.jobs.server import UNLIMITED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 FLAGS = {
     "job_tls_ca": "PEM file with the authority of the service's certificate; the service has TLS",
@@ -115,21 +115,6 @@ class _ShowToken(
 
     @override
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        return self._call(continuation, details, request)
-
-    @override
-    def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
-        return self._call(continuation, details, request)
-
-    @override
-    def intercept_stream_unary(self, continuation: Any, details: Any, requests: Any) -> Any:
-        return self._call(continuation, details, requests)
-
-    @override
-    def intercept_stream_stream(self, continuation: Any, details: Any, requests: Any) -> Any:
-        return self._call(continuation, details, requests)
-
-    def _call(self, continuation: Callable[[Any, Any], Any], details: Any, request: Any) -> Any:
         with_token = _Details(
             details.method,
             details.timeout,
@@ -139,3 +124,6 @@ class _ShowToken(
             details.compression,
         )
         return continuation(with_token, request)
+
+    intercept_unary_stream = intercept_stream_unary = intercept_unary_unary
+    intercept_stream_stream = intercept_unary_unary
