@@ -12,7 +12,7 @@ from sparkdrain.drain.progress import METRICS
 from sparkdrain.english import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from apache_beam.portability.api import metrics_pb2
 
@@ -31,7 +31,7 @@ _EVERY_MICROSECONDS: Final = 10_000_000
 
 def told(before: DrainProgress | None, now: DrainProgress) -> str | None:
     """What to tell, if there is anything new: a stage more is drained, or time has passed."""
-    if before is not None and not _is_news(before, now):
+    if before is not None and _news(before) == _news(now):
         return None
     return "\n".join([line(now), *stage_lines(now)])
 
@@ -42,7 +42,7 @@ def line(progress: DrainProgress) -> str:
     if not progress.stages:
         return f"Drain: {'; '.join(parts)}."
     parts.append(f"{progress.stages_drained} of {len(progress.stages)} stages are drained")
-    inside = _inside(progress.stages)
+    inside = _said(_counts(progress.stages))
     parts.append(f"{inside} left" if inside else "nothing left inside")
     if progress.expected_end == progress.now:
         parts.append(f"after {(progress.now - progress.began) / 1e6:.1f} s")
@@ -63,7 +63,7 @@ def stage_lines(progress: DrainProgress) -> list[str]:
     open_ = [left for left in progress.stages if not left.is_drained]
     found = [
         f"  {left.stage}: {left.drained} of {left.inputs} inputs drained, "
-        f"{_inside([left]) or 'nothing'} left"
+        f"{_said(_counts([left])) or 'nothing'} left"
         for left in open_[:_SHOWN]
     ]
     if len(open_) > _SHOWN:
@@ -78,14 +78,7 @@ def lines(infos: Iterable[metrics_pb2.MonitoringInfo]) -> list[str]:
         _, name = monitoring_infos.parse_namespace_and_name(info)
         stage = info.labels[monitoring_infos.PTRANSFORM_LABEL]
         stages.setdefault(stage, {})[name] = monitoring_infos.extract_counter_value(info)
-    return [
-        f"  {stage}: "
-        + (
-            ", ".join(counted(n, _NAMES[name]) for name, n in found.items() if n and name in _NAMES)
-            or "nothing"
-        )
-        for stage, found in stages.items()
-    ]
+    return [f"  {stage}: {_said(found) or 'nothing'}" for stage, found in stages.items()]
 
 
 def answer(found: DrainProgress | str | None) -> str:
@@ -96,7 +89,7 @@ def answer(found: DrainProgress | str | None) -> str:
         case str():
             text = found
         case _:
-            text = f"A drain would find {_inside(found.stages) or 'nothing'} inside."
+            text = f"A drain would find {_said(_counts(found.stages)) or 'nothing'} inside."
     return text.encode("ascii", "replace").decode()
 
 
@@ -108,14 +101,7 @@ def infos(progress: DrainProgress | None, unreadable: int) -> list[metrics_pb2.M
     if progress is not None and progress.phase is not DrainPhase.READING:
         counters.append(_counter(_PHASE, list(DrainPhase).index(progress.phase), ""))
     for left in () if progress is None else progress.stages:
-        values = {
-            "inputs": left.inputs,
-            "inputs_drained": left.drained,
-            "windows_left": left.windows,
-            "timers_left": left.timers,
-            "parked_left": left.parked,
-            "residuals_left": left.residuals,
-        }
+        values = {"inputs": left.inputs, "inputs_drained": left.drained, **_counts([left])}
         counters += [_counter(name, value, left.stage) for name, value in values.items()]
     return counters
 
@@ -132,20 +118,24 @@ def _counter(name: str, value: int, stage: str) -> metrics_pb2.MonitoringInfo:
     return monitoring_infos.int64_user_counter(METRICS, name, value, ptransform=stage)
 
 
-def _is_news(before: DrainProgress, now: DrainProgress) -> bool:
-    return (
-        before.phase is not now.phase
-        or before.stages_drained != now.stages_drained
-        or len(before.stages) != len(now.stages)
-        or before.now // _EVERY_MICROSECONDS != now.now // _EVERY_MICROSECONDS
-    )
+def _news(progress: DrainProgress) -> tuple[DrainPhase, int, int, int]:
+    """What is told again when it changes."""
+    tens = progress.now // _EVERY_MICROSECONDS
+    return progress.phase, progress.stages_drained, len(progress.stages), tens
 
 
-def _inside(stages: tuple[Left, ...] | list[Left]) -> str:
-    found = {
-        "window": sum(left.windows for left in stages),
-        "timer": sum(left.timers for left in stages),
-        "parked element": sum(left.parked for left in stages),
-        "restriction": sum(left.residuals for left in stages),
+def _counts(stages: Sequence[Left]) -> dict[str, int]:
+    """What is left inside of stages, by the names of counters."""
+    return {
+        "windows_left": sum(left.windows for left in stages),
+        "timers_left": sum(left.timers for left in stages),
+        "parked_left": sum(left.parked for left in stages),
+        "residuals_left": sum(left.residuals for left in stages),
     }
-    return ", ".join(counted(count, what) for what, count in found.items() if count)
+
+
+def _said(counts: Mapping[str, int]) -> str:
+    said = (
+        counted(count, _NAMES[name]) for name, count in counts.items() if name in _NAMES and count
+    )
+    return ", ".join(said)
