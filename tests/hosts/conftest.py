@@ -17,8 +17,8 @@ import pytest
 import sparkdrain
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
-from sparkdrain.lines.bind import TcpBind
-from sparkdrain.lines.certificate import Certificate
+from sparkdrain.lines.encrypted import Certificate
+from sparkdrain.lines.server import TcpBind
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -25,14 +25,14 @@ from sparkdrain.hosts.home import Home
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.hosts.service import Abandoned
-from sparkdrain.lines.bind import TcpBind
+from sparkdrain.lines.server import TcpBind
 from sparkdrain.stages.spark.exchange import Exchange, partitioner
 from sparkdrain.stages.spark.files import local_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.lines.line import Endpoint
 
 SLOTS = 2
 NOWHERE = "executor_nowhere_7"

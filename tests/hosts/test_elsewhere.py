@@ -12,8 +12,8 @@ import pytest
 
 from sparkdrain.errors import HostMissing, WorkerLost
 from sparkdrain.hosts.leash import Leash
-from sparkdrain.lines.bind import UnixBind
 from sparkdrain.lines.door import MOST_STRANGERS
+from sparkdrain.lines.server import UnixBind
 from sparkdrain.own_folder import own_folder
 from tests.support.waiting import wait_until
 

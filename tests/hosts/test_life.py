@@ -18,14 +18,13 @@ import pytest
 from sparkdrain.errors import BadSetup, HostMissing, SparkDrainError, WorkerLost
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.line import Ask, ToLeash
-from sparkdrain.lines.endpoint import Endpoint
-from sparkdrain.lines.line import Line
+from sparkdrain.lines.line import Endpoint, Line
 from tests.support.waiting import wait_until
 
 DRIVER = """
 import sys, time
 from sparkdrain.hosts.leash import Leash
-from sparkdrain.lines.bind import TcpBind
+from sparkdrain.lines.server import TcpBind
 endpoint = Leash(TcpBind("127.0.0.1", "127.0.0.1")).endpoint
 print(endpoint.address[1], endpoint.key.hex(), flush=True)
 time.sleep(600)

@@ -9,8 +9,7 @@ import time
 import pytest
 
 from sparkdrain.lines.door import Door
-from sparkdrain.lines.endpoint import show_key
-from sparkdrain.lines.line import Line
+from sparkdrain.lines.line import Line, show_key
 from tests.support.waiting import wait_until
 
 KEY = b"the key of the job"

@@ -12,12 +12,10 @@ from dataclasses import replace
 import pytest
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.lines.bind import TcpBind
-from sparkdrain.lines.certificate import Certificate
 from sparkdrain.lines.door import Door
-from sparkdrain.lines.endpoint import Endpoint
-from sparkdrain.lines.line import Line
-from sparkdrain.lines.server import Server
+from sparkdrain.lines.encrypted import Certificate
+from sparkdrain.lines.line import Endpoint, Line
+from sparkdrain.lines.server import Server, TcpBind
 from tests.support.waiting import wait_until
 
 SAID = b"what nobody else is to read"

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sparkdrain.lines.bind import TcpBind, UnixBind
-from sparkdrain.lines.certificate import Certificate
-from sparkdrain.lines.server import Server
+from sparkdrain.lines.encrypted import Certificate
+from sparkdrain.lines.server import Server, TcpBind, UnixBind
 
 if TYPE_CHECKING:
     from sparkdrain.lines.line import Line

@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms import environments
 
-from sparkdrain.lines.bind import TcpBind
+from sparkdrain.lines.server import TcpBind
 from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.rounds.slots.task import RoundTask
 from sparkdrain.shuffle.outbox import ShuffleLayout

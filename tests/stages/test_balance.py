@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.errors import TruncatedInput
-from sparkdrain.lines.bind import TcpBind
+from sparkdrain.lines.server import TcpBind
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import mixed_run, read_runs
 from sparkdrain.stages.batch.balance import Balancer, FromLender, Lending, LendingSlot, choose

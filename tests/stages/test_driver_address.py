@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.lines.bind import TcpBind, UnixBind
+from sparkdrain.lines.server import TcpBind, UnixBind
 from sparkdrain.own_folder import is_private, own_folder
 from sparkdrain.stages.cluster import driver_address as driver_address_module
 from sparkdrain.stages.cluster.driver_address import driver_address

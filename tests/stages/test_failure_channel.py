@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sparkdrain.lines.bind import TcpBind
+from sparkdrain.lines.server import TcpBind
 from sparkdrain.stages.telling.failure import TaskFailed, guarded
 from sparkdrain.stages.telling.failure_channel import FirstFailure, first_failure, tell
 
 if TYPE_CHECKING:
-    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.lines.line import Endpoint
 
 PATIENCE = 20
 

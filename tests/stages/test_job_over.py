@@ -6,7 +6,7 @@ import threading
 import time
 
 from sparkdrain.fnapi.process import STOP_SECONDS
-from sparkdrain.lines.bind import UnixBind
+from sparkdrain.lines.server import UnixBind
 from sparkdrain.stages.telling.job_over import END_SECONDS, JobOver, when_over
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from sparkdrain.lines.bind import TcpBind
+from sparkdrain.lines.server import TcpBind
 from sparkdrain.stages.telling import log_channel
 from sparkdrain.stages.telling.log_channel import LogSender, log_server
 from sparkdrain.stages.telling.log_limit import LogLimit

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from sparkdrain.lines.bind import TcpBind
-from sparkdrain.lines.endpoint import Endpoint
+from sparkdrain.lines.line import Endpoint
+from sparkdrain.lines.server import TcpBind
 from sparkdrain.stages.telling.progress_channel import progress_server, ticking
 
 PATIENCE = 20

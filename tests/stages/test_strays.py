@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 import sparkdrain
-from sparkdrain.lines.bind import UnixBind
+from sparkdrain.lines.server import UnixBind
 from sparkdrain.stages.telling.job_over import JobOver
 from sparkdrain.stages.workers import strays
 from tests.support.waiting import wait_until
@@ -24,7 +24,7 @@ SOURCES = Path(sparkdrain.__file__).parent.parent
 DAEMON = """
 import os, signal, subprocess, sys
 from sparkdrain.hosts.orphans import adopt_orphans, end_orphans
-from sparkdrain.lines.endpoint import Endpoint
+from sparkdrain.lines.line import Endpoint
 from sparkdrain.stages.workers.strays import Strays
 
 def start():

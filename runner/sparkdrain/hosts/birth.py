@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.hosts.home import Home
     from sparkdrain.hosts.service import Service
-    from sparkdrain.lines.endpoint import Address, Endpoint
-    from sparkdrain.lines.line import Line
+    from sparkdrain.lines.line import Address, Endpoint, Line
 
 _READY: Final = "ready"
 _ELSEWHERE: Final = "elsewhere"

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from sparkdrain.hosts.caller import Caller
 from sparkdrain.hosts.frames import FrameKind
 from sparkdrain.hosts.service import Abandoned, Stopped
-from sparkdrain.lines.endpoint import tune
-from sparkdrain.lines.line import Line
+from sparkdrain.lines.line import Line, tune
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sparkdrain.hosts.executor import Executor
-    from sparkdrain.lines.endpoint import Address
+    from sparkdrain.lines.line import Address
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from sparkdrain.hosts.identity import HostId, HostRecord
     from sparkdrain.hosts.line import Ask
     from sparkdrain.hosts.sight import Sight
-    from sparkdrain.lines.bind import Bind
-    from sparkdrain.lines.endpoint import Endpoint
-    from sparkdrain.lines.line import Line
+    from sparkdrain.lines.line import Endpoint, Line
+    from sparkdrain.lines.server import Bind
 
 _CLOSE_SECONDS: Final = 30.0
 # Longer than a warden takes for it.

@@ -18,7 +18,7 @@ from sparkdrain.v1 import lines_pb2
 from sparkdrain.wire import ControlMessage, sent_as
 
 if TYPE_CHECKING:
-    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.lines.line import Endpoint
 
 sent_as(lines_pb2.Executor)(Executor)
 sent_as(lines_pb2.HostId)(HostId)

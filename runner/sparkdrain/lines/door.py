@@ -6,10 +6,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.lines.endpoint import ask_key
+from sparkdrain.lines.line import ask_key
 
 if TYPE_CHECKING:
-    from sparkdrain.lines.certificate import Certificate
+    from sparkdrain.lines.encrypted import Certificate
     from sparkdrain.lines.line import Line
 
 MEET_SECONDS: Final = 5.0

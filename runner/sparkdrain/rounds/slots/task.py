@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark import Broadcast
 
-    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.lines.line import Endpoint
     from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
     from sparkdrain.shuffle.outbox import ShuffleLayout
     from sparkdrain.stages.shards.task_options import TaskOptions

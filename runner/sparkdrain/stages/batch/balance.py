@@ -20,9 +20,8 @@ from sparkdrain.wire import ControlMessage, sent_as
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sparkdrain.lines.bind import Bind
-    from sparkdrain.lines.endpoint import Endpoint
-    from sparkdrain.lines.line import Line
+    from sparkdrain.lines.line import Endpoint, Line
+    from sparkdrain.lines.server import Bind
 
 # A split costs a task, about a tenth of a second: what ends sooner is not worth it.
 _PATIENCE_SECONDS = 1.0

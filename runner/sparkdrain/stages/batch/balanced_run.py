@@ -15,7 +15,7 @@ from sparkdrain.stages.cluster.driver_address import driver_address
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.lines.line import Endpoint
     from sparkdrain.stages.spark.exchange import Exchange
     from sparkdrain.stages.telling.report import SlotReport
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sparkdrain.fnapi.harness import Outside
     from sparkdrain.graph.plan import Edge, Plan, Stage, TransformId
     from sparkdrain.harness.harness import Harness
-    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.lines.line import Endpoint
     from sparkdrain.shuffle.outbox import Outbox
     from sparkdrain.stages.shards.input import Input
     from sparkdrain.stages.shards.source import Source

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark import Broadcast
 
-    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.lines.line import Endpoint
     from sparkdrain.shuffle.complete import Producer
     from sparkdrain.stages.batch.balance import Gift
     from sparkdrain.stages.shards.task_options import TaskOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.lines.bind import Bind, TcpBind, UnixBind
+from sparkdrain.lines.server import Bind, TcpBind, UnixBind
 from sparkdrain.own_folder import own_folder
 from sparkdrain.stages.cluster.context import is_local
 from sparkdrain.stages.cluster.encryption import certificate_for

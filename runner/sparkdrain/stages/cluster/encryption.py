@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from sparkdrain.lines.certificate import Certificate
+from sparkdrain.lines.encrypted import Certificate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

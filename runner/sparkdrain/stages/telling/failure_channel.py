@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from sparkdrain.lines.bind import Bind
-    from sparkdrain.lines.endpoint import Endpoint
-    from sparkdrain.lines.line import Line
+    from sparkdrain.lines.line import Endpoint, Line
+    from sparkdrain.lines.server import Bind
 
 _SEND_SECONDS: Final = 5.0
 

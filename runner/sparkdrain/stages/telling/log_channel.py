@@ -18,9 +18,8 @@ from sparkdrain.lines.server import Server
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.lines.bind import Bind
-    from sparkdrain.lines.endpoint import Endpoint
-    from sparkdrain.lines.line import Line
+    from sparkdrain.lines.line import Endpoint, Line
+    from sparkdrain.lines.server import Bind
 
 _WAITING: Final = 1000
 _IDLE_SECONDS: Final = 20.0

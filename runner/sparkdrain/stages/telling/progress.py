@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from sparkdrain.graph.plan import Plan, Stage
-    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.lines.line import Endpoint
     from sparkdrain.stages.telling.report import SlotReport
 
 # A cluster without a free core is silent; so is a worker while it imports Beam for the first time.

@@ -16,9 +16,8 @@ from sparkdrain.lines.server import Server
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sparkdrain.lines.bind import Bind
-    from sparkdrain.lines.endpoint import Endpoint
-    from sparkdrain.lines.line import Line
+    from sparkdrain.lines.line import Endpoint, Line
+    from sparkdrain.lines.server import Bind
 
 _COUNT: Final = struct.Struct(">IIQ")
 _TICK_SECONDS: Final = 0.5

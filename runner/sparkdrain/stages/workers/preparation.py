@@ -30,7 +30,7 @@ from sparkdrain.stages.workers.packages import use_packages
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.lines.line import Endpoint
     from sparkdrain.stages.telling.log_channel import LogSender
 
 _LOGGER = logging.getLogger(__name__)

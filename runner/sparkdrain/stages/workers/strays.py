@@ -16,7 +16,7 @@ from sparkdrain.stages.telling.job_over import when_over
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.lines.line import Endpoint
 
 
 class Strays:
