@@ -32,8 +32,7 @@ from sparkdrain.cli.drain_by_service import connected
 from sparkdrain.drain.progress import Left, advanced, began
 from sparkdrain.errors import BadOption, SparkDrainError, UserCodeError
 from sparkdrain.graph.translate import translate
-from sparkdrain.hosts.identity import HostId, HostRecord
-from sparkdrain.hosts.sight import Seen, Sight
+from sparkdrain.hosts.line import HostId, HostRecord, Seen, Sight
 from sparkdrain.invocation import Outcome
 from sparkdrain.io.kafka.settings import settings as kafka_settings
 from sparkdrain.jobs.messages import Messages

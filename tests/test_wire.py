@@ -26,9 +26,7 @@ from sparkdrain.drain.progress import Hold, Left
 from sparkdrain.drain.states import DrainMessage
 from sparkdrain.graph.plan import Edge, EdgeKind, Plan, PlayedSource, SideInput, Stage
 from sparkdrain.hosts.executor import Executor
-from sparkdrain.hosts.identity import HostId, HostRecord
-from sparkdrain.hosts.line import Ask, FromLeash, ToLeash
-from sparkdrain.hosts.sight import Sight
+from sparkdrain.hosts.line import Ask, FromLeash, HostId, HostRecord, Sight, ToLeash
 from sparkdrain.rounds.messages import (
     AtWork,
     DrainOrder,

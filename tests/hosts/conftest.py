@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 import sparkdrain
-from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
+from sparkdrain.hosts.line import HostId
 from sparkdrain.lines.encrypted import Certificate
 from sparkdrain.lines.server import TcpBind
 from tests.support.waiting import wait_until

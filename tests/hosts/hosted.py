@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from sparkdrain.hosts.identity import HostId
+    from sparkdrain.hosts.line import HostId
     from sparkdrain.lines.line import Endpoint
 
 

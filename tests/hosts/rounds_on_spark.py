@@ -22,8 +22,8 @@ from sparkdrain.hosts.birth import HostDaemon
 from sparkdrain.hosts.call import call
 from sparkdrain.hosts.executor import executor_process
 from sparkdrain.hosts.home import Home
-from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
+from sparkdrain.hosts.line import HostId
 from sparkdrain.hosts.service import Abandoned
 from sparkdrain.lines.server import TcpBind
 from sparkdrain.stages.spark.exchange import Exchange, partitioner

@@ -16,8 +16,7 @@ import psutil
 import pytest
 
 from sparkdrain.errors import BadSetup, HostMissing, SparkDrainError, WorkerLost
-from sparkdrain.hosts.identity import HostId
-from sparkdrain.hosts.line import Ask, ToLeash
+from sparkdrain.hosts.line import Ask, HostId, ToLeash
 from sparkdrain.lines.line import Endpoint, Line
 from tests.support.waiting import wait_until
 

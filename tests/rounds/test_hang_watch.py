@@ -7,8 +7,7 @@ import json
 import pytest
 
 from sparkdrain.errors import RoundLimitExceeded
-from sparkdrain.hosts.identity import HostId, HostRecord
-from sparkdrain.hosts.sight import Seen, Sight
+from sparkdrain.hosts.line import HostId, HostRecord, Seen, Sight
 from sparkdrain.rounds.driver.hang_watch import HangWatch
 from sparkdrain.rounds.messages import AtWork
 

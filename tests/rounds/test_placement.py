@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkdrain.hosts.executor import Executor
-from sparkdrain.hosts.identity import HostId, HostRecord
+from sparkdrain.hosts.line import HostId, HostRecord
 from sparkdrain.rounds.driver.placement import Placement
 
 A1, A2, B3 = Executor("a", "1"), Executor("a", "2"), Executor("b", "3")

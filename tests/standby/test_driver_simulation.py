@@ -24,7 +24,7 @@ from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing
 from sparkdrain.coordination.lease import LEASES
 from sparkdrain.errors import Cancelled, CheckpointFailed, Fenced
 from sparkdrain.hosts.executor import Executor
-from sparkdrain.hosts.identity import HostId, HostRecord
+from sparkdrain.hosts.line import HostId, HostRecord
 from sparkdrain.rounds.driver.move_log import MoveLog
 from sparkdrain.rounds.driver.moves import SlotMoves
 from sparkdrain.rounds.driver.newcomers import Newcomers

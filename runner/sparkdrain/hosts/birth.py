@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from sparkdrain.errors import BadSetup
 from sparkdrain.hosts.executor import executor_of, executor_process
 from sparkdrain.hosts.host import Host
-from sparkdrain.hosts.identity import HostId, HostRecord
-from sparkdrain.hosts.line import FromLeash, ToLeash
+from sparkdrain.hosts.line import FromLeash, HostId, HostRecord, ToLeash
 from sparkdrain.hosts.lookout import Lookout
 from sparkdrain.hosts.memory_limit import MemoryLimit
 from sparkdrain.hosts.orphans import HOST, WARDEN, adopt_orphans, be_called

@@ -18,7 +18,7 @@ from sparkdrain import file_lock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sparkdrain.hosts.identity import HostId
+    from sparkdrain.hosts.line import HostId
 
 # What an address of a unix socket may be long on every system, its final zero included.
 _LONGEST_ADDRESS: Final = 104

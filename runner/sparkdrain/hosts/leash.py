@@ -7,16 +7,13 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.hosts.line import FromLeash, ToLeash
-from sparkdrain.hosts.sight import Seen
+from sparkdrain.hosts.line import FromLeash, Seen, ToLeash
 from sparkdrain.lines.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence, Set
 
-    from sparkdrain.hosts.identity import HostId, HostRecord
-    from sparkdrain.hosts.line import Ask
-    from sparkdrain.hosts.sight import Sight
+    from sparkdrain.hosts.line import Ask, HostId, HostRecord, Sight
     from sparkdrain.lines.line import Endpoint, Line
     from sparkdrain.lines.server import Bind
 

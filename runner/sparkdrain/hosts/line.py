@@ -1,4 +1,4 @@
-"""What wardens and tasks say to the driver, on a line to its leash, and what they hear.
+"""What wardens and tasks say of hosts to the driver, on a line to its leash, and what they hear.
 
 A warden says its host's record and hears that it is welcome, later that the host is to close. In
 the end it says how the host ended. Before that the driver may ask for a look, and hears a sight. If
@@ -12,18 +12,76 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparkdrain.hosts.executor import Executor
-from sparkdrain.hosts.identity import HostId, HostRecord
-from sparkdrain.hosts.sight import Sight
 from sparkdrain.v1 import lines_pb2
 from sparkdrain.wire import ControlMessage, sent_as
 
 if TYPE_CHECKING:
-    from sparkdrain.lines.line import Endpoint
+    from sparkdrain.lines.line import Address, Endpoint
 
 sent_as(lines_pb2.Executor)(Executor)
-sent_as(lines_pb2.HostId)(HostId)
-sent_as(lines_pb2.HostRecord)(HostRecord)
-sent_as(lines_pb2.Sight)(Sight)
+
+
+@sent_as(lines_pb2.HostId)
+@dataclass(frozen=True, slots=True)
+class HostId:
+    """A slot of a job; at each time, at most one process hosts it."""
+
+    job: str
+    slot: int
+
+
+@sent_as(lines_pb2.HostRecord)
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """A host as the driver knows it.
+
+    Attributes:
+        machine: the machine's name.
+        pid: number of the process that runs the service.
+        address: where tasks on other executors connect; None if there is one executor only.
+        ended: how it ended; empty as long as it lives.
+        executor: the one that it belongs to, if the cluster has several.
+    """
+
+    id: HostId
+    machine: str
+    pid: int
+    address: Address | None
+    ended: str = ""
+    executor: Executor | None = None
+
+    def __str__(self) -> str:
+        where = f"process {self.pid} on {self.machine}"
+        return f"{where}, which ended: {self.ended}" if self.ended else where
+
+
+@sent_as(lines_pb2.Sight)
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a host is doing at one moment: a warden's answer to a look.
+
+    Attributes:
+        number: the question that it answers.
+        seconds: how long the present call has taken, in seconds; None between two calls.
+        told: what the service says of the call; None if no Python code runs in the host, because
+            the call keeps the interpreter's lock, or the process is stopped.
+        dump: without ``told``, the stack of the call as ``faulthandler`` writes it, or nothing.
+        notes: without ``told``, what the service has noted down for this case.
+    """
+
+    number: int
+    seconds: float | None
+    told: bytes | None = None
+    dump: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A host, and what it is doing."""
+
+    host: HostRecord
+    sight: Sight
 
 
 @sent_as(lines_pb2.Ask)

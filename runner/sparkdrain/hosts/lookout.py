@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.hosts.sight import Sight
+from sparkdrain.hosts.line import Sight
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from sparkdrain.stages.telling.stack import dumped, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sparkdrain.hosts.sight import Seen
+    from sparkdrain.hosts.line import Seen
 
 _LOOK_SECONDS: Final = 0.5
 # Slots whose stacks are told. The others mostly wait in the same place.

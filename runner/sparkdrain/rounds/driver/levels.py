@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from sparkdrain.errors import WorkerLost
 from sparkdrain.graph.environments import has_harnesses
-from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
+from sparkdrain.hosts.line import HostId
 from sparkdrain.rounds.driver.hang_watch import HangWatch
 from sparkdrain.rounds.driver.loop import Levels
 from sparkdrain.rounds.driver.placement import Placement

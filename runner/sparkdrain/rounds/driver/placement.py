@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
     from sparkdrain.hosts.executor import Executor
-    from sparkdrain.hosts.identity import HostRecord
+    from sparkdrain.hosts.line import HostRecord
     from sparkdrain.rounds.driver.locations import Located
 
 AT_HOME: Final = "tasksAtHome"

@@ -11,7 +11,7 @@ from sparkdrain.fnapi.harnesses import harnesses
 from sparkdrain.hosts.birth import HostDaemon
 from sparkdrain.hosts.call import call
 from sparkdrain.hosts.home import Home
-from sparkdrain.hosts.identity import HostId
+from sparkdrain.hosts.line import HostId
 from sparkdrain.rounds.slots.service import SlotService
 from sparkdrain.stages.spark.broadcast import broadcast_file
 from sparkdrain.stages.spark.files import local_directories, scratch_directory
