@@ -27,7 +27,6 @@ from sparkdrain.hosts.memory_limit import MemoryLimit
 from sparkdrain.hosts.orphans import HOST, WARDEN, adopt_orphans, be_called
 from sparkdrain.hosts.process import has_rocksdb_threads, let_go
 from sparkdrain.hosts.warden import Warden
-from sparkdrain.lines.door import Door
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,18 +148,14 @@ class HostDaemon:
         lookout: Lookout,
     ) -> int:
         """Fork the host and make it known to the driver."""
-        remote = _listen_at(line)
+        remote, address = _listen_at(line)
         # The host has the one end; this process never closes the other.
         lifeline, _ = os.pipe()
         child = os.fork()
         if child == 0:
             self._run_host(listener, remote, scratch, lifeline, lookout)
         record = HostRecord(
-            self.id,
-            socket.gethostname(),
-            child,
-            _address_of(remote),
-            executor=executor_of(keeper),
+            self.id, socket.gethostname(), child, address, executor=executor_of(keeper)
         )
         listener.close()
         if remote is not None:
@@ -203,21 +198,12 @@ class HostDaemon:
             # What the worker has imported is never garbage.
             gc.freeze()
             gc.enable()
-            Host(
-                listener,
-                remote,
-                Door(self.leash.key, certificate=self.leash.certificate),
-                lifeline,
-                scratch,
-                self.make_service,
-                self.describe,
-                lookout,
-            ).run()
+            Host(self, listener, remote, scratch, lifeline, lookout).run()
             status = 0
         except BaseException:  # noqa: BLE001 - never back into the worker's code
             traceback.print_exc()
         finally:
-            if _has_ended(lifeline):
+            if _comes(lifeline, 0):
                 # The warden was killed, and what it would do is left to be done here. Not asked
                 # by getppid: a process is still a parent while its descriptors are being closed.
                 self.home.leave(scratch)
@@ -227,7 +213,7 @@ class HostDaemon:
             os._exit(status)
 
 
-def _listen_at(line: Line) -> socket.socket | None:
+def _listen_at(line: Line) -> tuple[socket.socket | None, Address | None]:
     """Listen where this machine is in the network that leads to the driver, and only there.
 
     A driver that listens at a Unix socket has no other machine, and no second executor. So no
@@ -235,22 +221,17 @@ def _listen_at(line: Line) -> socket.socket | None:
     """
     family = line.connection.family
     if family == socket.AF_UNIX:
-        return None
+        return None, None
     here = line.connection.getsockname()[0]
-    return socket.create_server((here, 0), family=family)
+    remote = socket.create_server((here, 0), family=family)
+    return remote, remote.getsockname()[:2]
 
 
-def _address_of(remote: socket.socket | None) -> Address | None:
-    if remote is None:
-        return None
-    host, port = remote.getsockname()[:2]
-    return host, port
-
-
-def _has_ended(pipe: int) -> bool:
+def _comes(pipe: int, seconds: int) -> bool:
+    """Whether something, or the end, comes through a pipe in so many seconds."""
     waiting = select.poll()
     waiting.register(pipe, select.POLLIN)
-    return bool(waiting.poll(0))
+    return bool(waiting.poll(1000 * seconds))
 
 
 def _tell(done: int, report: str) -> None:
@@ -261,8 +242,6 @@ def _tell(done: int, report: str) -> None:
 
 
 def _read(ready: int) -> str:
-    waiting = select.poll()
-    waiting.register(ready, select.POLLIN)
-    if not waiting.poll(1000 * _START_SECONDS):
+    if not _comes(ready, _START_SECONDS):
         return ""
     return os.read(ready, _REPORT_BYTES).decode(errors="replace")
