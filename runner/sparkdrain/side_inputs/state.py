@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from apache_beam import coders
 
-from sparkdrain.errors import TruncatedInput
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -90,6 +88,3 @@ class SideInputState:
 
 def _list_decoder(impl: Any) -> Callable[[bytes], list[Any]]:
     return coders.coder_impl.ListCoderImpl(impl).decode
-
-
-__all__ = ["SideInputState", "TruncatedInput"]

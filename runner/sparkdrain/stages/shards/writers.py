@@ -9,8 +9,7 @@ from sparkdrain.shuffle.elements import ElementWriter
 from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.grouping import FEW, GroupWriter, KeyedWriter, WindowedWriter
 from sparkdrain.shuffle.keys import Owners, key_codec
-from sparkdrain.side_inputs.broadcast import broadcast_writer
-from sparkdrain.side_inputs.grouped import side_writer
+from sparkdrain.side_inputs.writers import broadcast_writer, side_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
