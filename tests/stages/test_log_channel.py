@@ -6,8 +6,7 @@ import threading
 
 from sparkdrain.lines.server import TcpBind
 from sparkdrain.stages.telling import log_channel
-from sparkdrain.stages.telling.log_channel import LogSender, log_server
-from sparkdrain.stages.telling.log_limit import LogLimit
+from sparkdrain.stages.telling.log_channel import LogLimit, LogSender, log_server
 from tests.support.waiting import wait_until
 
 HERE = TcpBind("127.0.0.1", "127.0.0.1")

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from sparkdrain.stages.telling.log_limit import LogLimit
+from sparkdrain.stages.telling.log_channel import LogLimit
 
 INFO, WARNING, ERROR = logging.INFO, logging.WARNING, logging.ERROR
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from apache_beam.portability.api import beam_job_api_pb2
 
-from sparkdrain.stages.telling.sample_messages import SampleMessages
+from sparkdrain.stages.telling.log_channel import SampleMessages
 
 BASIC = beam_job_api_pb2.JobMessage.JOB_MESSAGE_BASIC
 

@@ -62,7 +62,7 @@ from sparkdrain.stages.cluster.parking import ParkedExecutors, kept_executors, p
 from sparkdrain.stages.shards.task_options import TaskOptions
 from sparkdrain.stages.spark.errors import JVM_LOST
 from sparkdrain.stages.spark.session import is_usable
-from sparkdrain.stages.telling.sample_messages import SampleMessages
+from sparkdrain.stages.telling.log_channel import SampleMessages
 from sparkdrain.stages.workers.pool import job_context
 from sparkdrain.standby.check import check_reach
 from sparkdrain.standby.leadership import SteppedDown

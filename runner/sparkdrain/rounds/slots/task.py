@@ -16,8 +16,7 @@ from sparkdrain.rounds.slots.service import SlotService
 from sparkdrain.stages.spark.broadcast import broadcast_file
 from sparkdrain.stages.spark.files import local_directories, scratch_directory
 from sparkdrain.stages.telling.failure import TaskFailed, guarded, task_failure
-from sparkdrain.stages.telling.log_channel import LogSender
-from sparkdrain.stages.telling.log_limit import LogLimit
+from sparkdrain.stages.telling.log_channel import LogLimit, LogSender
 from sparkdrain.stages.workers.preparation import job_of
 from sparkdrain.stages.workers.worker import worker
 

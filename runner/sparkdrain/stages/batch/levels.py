@@ -31,9 +31,8 @@ from sparkdrain.stages.spark.errors import JVM_LOST
 from sparkdrain.stages.spark.notes import Notes
 from sparkdrain.stages.telling.failure_channel import first_failure
 from sparkdrain.stages.telling.job_over import JobOver
-from sparkdrain.stages.telling.log_channel import log_server
+from sparkdrain.stages.telling.log_channel import SampleMessages, log_server
 from sparkdrain.stages.telling.report import SlotReport
-from sparkdrain.stages.telling.sample_messages import SampleMessages
 from sparkdrain.stages.telling.spark_error import of_failure
 
 if TYPE_CHECKING:

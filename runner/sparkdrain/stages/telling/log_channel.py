@@ -8,10 +8,14 @@ step and a line's end.
 from __future__ import annotations
 
 import contextlib
+import logging
+import math
 import queue
 import threading
 import time
 from typing import TYPE_CHECKING, Final
+
+from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.lines.server import Server
 
@@ -28,6 +32,14 @@ _FLUSH_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.005
 _LONGEST: Final = 10_000
 _SAMPLE: Final = 0
+_SECONDS: Final = 60.0
+# A job keeps its newest thousand messages.
+_OF_A_JOB: Final = 300
+_OF_A_SLOT: Final = 10
+_BASIC: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_BASIC
+_AT_ONCE: Final = 3
+_SOONEST_SECONDS: Final = 10.0
+_LATEST_SECONDS: Final = 3600.0
 
 
 def log_server(
@@ -130,3 +142,81 @@ class LogSender:
         with self._lock:
             self._is_sending = not self._records.empty()
             return self._records.get_nowait() if self._is_sending else None
+
+
+class LogLimit:
+    """Lets so many log records of a slot pass in a minute. Thread-safe.
+
+    Warnings and errors are counted apart from the other records, so that these cannot displace
+    them. Of each kind, the first record too many of a minute gives way to a note.
+
+    Args:
+        most: how many records of each kind pass in a minute.
+        now: a clock, seconds.
+    """
+
+    def __init__(self, most: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._now = now
+        self._lock = threading.Lock()
+        self._over = -math.inf
+        self._counts = {True: 0, False: 0}
+
+    @staticmethod
+    def of(slots: int) -> LogLimit:
+        """The limit of each slot, if a job has so many."""
+        return LogLimit(max(_OF_A_SLOT, _OF_A_JOB // slots))
+
+    def __call__(self, level: int, text: str) -> tuple[int, str] | None:
+        """What to tell of a record: itself, a note that it and the next are cut, or nothing."""
+        warns = level >= logging.WARNING
+        with self._lock:
+            now = self._now()
+            if now >= self._over:
+                self._over = now + _SECONDS
+                self._counts = {True: 0, False: 0}
+            self._counts[warns] += 1
+            count = self._counts[warns]
+        if count <= self._most:
+            return level, text
+        return (logging.WARNING, self._note(warns=warns)) if count == self._most + 1 else None
+
+    def _note(self, *, warns: bool) -> str:
+        kind = "warnings and errors" if warns else "log records below WARNING"
+        return (
+            f"An SDK harness has logged more than {self._most} {kind} within a minute. The next "
+            "ones are left out of the job's messages until the minute is over. The log of the "
+            "executor has them."
+        )
+
+
+class SampleMessages:
+    """Tells samples of all slots: three of each step, then one each 10 s, 20 s, ... up to an hour.
+
+    A job keeps its newest thousand messages, and samples must not drive the others out.
+
+    Args:
+        tell: takes the importance and the text of a message.
+        now: a clock, seconds.
+    """
+
+    def __init__(
+        self, tell: Callable[[int, str], object], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tell = tell
+        self._now = now
+        self._lock = threading.Lock()
+        # By step: how many were told, when the next one may be, and how long after that the next.
+        self._told: dict[str, tuple[int, float, float]] = {}
+
+    def __call__(self, of: str, text: str) -> None:
+        """Take a sample of the elements that a step has made; from any thread."""
+        with self._lock:
+            now = self._now()
+            count, due, wait = self._told.get(of, (0, now, _SOONEST_SECONDS))
+            if count >= _AT_ONCE and now < due:
+                return
+            if count >= _AT_ONCE - 1:
+                due, wait = now + wait, min(2 * wait, _LATEST_SECONDS)
+            self._told[of] = count + 1, due, wait
+        self._tell(_BASIC, f"Sample of {of}: {text}")
