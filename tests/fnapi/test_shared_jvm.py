@@ -29,7 +29,7 @@ from sparkdrain.fnapi.spare_jvm import shared_java, start_spare_jvm, take
 from sparkdrain.graph.environments import STAGED_JAVA
 from sparkdrain.hosts.orphans import SHARED
 from sparkdrain.own_folder import is_private
-from sparkdrain.stages.workers.code_archive import code_archive
+from sparkdrain.stages.workers.sent_files import code_archive
 from tests.support.waiting import wait_until
 
 LOGGING = """package org.apache.beam.fn.harness.logging;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkdrain.stages.spark import files as files_of_spark
-from sparkdrain.stages.workers.pool import _SentFiles
+from sparkdrain.stages.workers.sent_files import SentFiles
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_a_staged_file_is_only_copied_for_other_machines(tmp_path, monkeypatch, 
     monkeypatch.setattr(files_of_spark.SparkFiles, "_root_directory", str(directory))
     monkeypatch.setattr(files_of_spark.SparkFiles, "_is_running_on_worker", True)
     found = files_of_spark.sent_file(
-        _SentFiles(sent.append, directory, local, "root").send_staged(jar)
+        SentFiles(sent.append, directory, local, "root").send_staged(jar)
     )
     assert found.read_bytes() == b"classes"
     assert (found == jar) is local

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sparkdrain.own_folder import OwnFolder
 from sparkdrain.stages.cluster.context import spark_defaults
 from sparkdrain.stages.cluster.jvm import Launched, PipePump, _Start, quiet, start_jvm, with_place
-from sparkdrain.stages.workers.code_archive import code_archive
+from sparkdrain.stages.workers.sent_files import code_archive
 
 NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
 

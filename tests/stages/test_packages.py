@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.stages.workers.dependencies import dependencies_of
 from sparkdrain.stages.workers.packages import use_packages
+from sparkdrain.stages.workers.sent_files import dependencies_of
 from sparkdrain.types import Artifact
 
 STAGING = "beam:artifact:role:staging_to:v1"
@@ -130,14 +130,12 @@ def artifact(directory: Path, name: str, text: str, role: str = STAGING) -> Arti
 def test_a_job_without_dependencies_has_nothing_to_send(tmp_path):
     ignored = artifact(tmp_path, "submission_environment_dependencies.txt", "a==1")
     for artifacts in ([], [ignored]):
-        dependencies = dependencies_of(artifacts, tmp_path)
-        assert dependencies.packages is None
-        assert dependencies.session is None
+        assert dependencies_of(artifacts, tmp_path) == {}
 
 
 def test_equal_files_make_one_archive_and_other_files_another(tmp_path):
     def name(text: str) -> str:
-        return dependencies_of([artifact(tmp_path, "a.whl", text)], tmp_path).packages.name
+        return dependencies_of([artifact(tmp_path, "a.whl", text)], tmp_path)["packages"].name
 
     assert name("1") == name("1")
     assert name("1") != name("2")
@@ -145,13 +143,13 @@ def test_equal_files_make_one_archive_and_other_files_another(tmp_path):
 
 def test_a_main_session_is_no_package(tmp_path):
     dependencies = dependencies_of([artifact(tmp_path, "pickled_main_session", "x")], tmp_path)
-    assert dependencies.packages is None
-    assert dependencies.session.read_text() == "x"
+    assert "packages" not in dependencies
+    assert dependencies["session"].read_text() == "x"
 
 
 def test_requirements_without_a_name_are_installed_too(tmp_path):
     role = "beam:artifact:role:pip_requirements_file:v1"
-    sent = dependencies_of([artifact(tmp_path, "abc123", "c==1", role)], tmp_path).packages
+    sent = dependencies_of([artifact(tmp_path, "abc123", "c==1", role)], tmp_path)["packages"]
     run = Commands()
     use_packages(sent, tmp_path, run)
     (install,) = run.installs()

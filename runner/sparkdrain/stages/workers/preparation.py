@@ -69,26 +69,24 @@ class Preparation:
     @staticmethod
     def of(
         options: Mapping[str, Any],
-        packages: str = "",
-        session: str = "",
-        classes: str = "",
-        rows: str = "",
         directory: str = "",
         staged: Mapping[str, str] | None = None,
+        **sent: str,
     ) -> Preparation:
-        """The preparation that a job of this program asks for."""
+        """The preparation that a job of this program asks for.
+
+        Args:
+            sent: names of sent files, each by the name of its field.
+        """
         level = logging.getLogger().getEffectiveLevel()
         return Preparation(
             apache_beam.__version__,
             pyspark_version(),
             json.dumps(options, sort_keys=True, default=repr),
             level_asked_for(options, level),
-            packages,
-            session,
-            classes,
-            rows,
-            directory,
-            tuple((staged or {}).items()),
+            directory=directory,
+            staged=tuple((staged or {}).items()),
+            **sent,
         )
 
 
