@@ -13,7 +13,7 @@ import pytest
 import sparkdrain
 from sparkdrain.lines.server import UnixBind
 from sparkdrain.stages.telling.job_over import JobOver
-from sparkdrain.stages.workers import strays
+from sparkdrain.stages.workers import worker
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
@@ -25,7 +25,7 @@ DAEMON = """
 import os, signal, subprocess, sys
 from sparkdrain.hosts.orphans import adopt_orphans, end_orphans
 from sparkdrain.lines.line import Endpoint
-from sparkdrain.stages.workers.strays import Strays
+from sparkdrain.stages.workers.worker import Strays
 
 def start():
     "A process whose parent has ended, with a session of its own and a child; its id."
@@ -78,9 +78,9 @@ def test_they_end_when_their_job_does_and_what_others_have_started_stays(tmp_pat
 @pytest.mark.parametrize(("of_the_job", "awaited"), [(True, 1), (None, 1), (False, 0)])
 def test_an_orphan_that_calls_exec_may_be_one(monkeypatch, of_the_job, awaited):
     told = []
-    monkeypatch.setattr(strays, "children_of", lambda pid: [7] if pid == os.getppid() else [])
-    monkeypatch.setattr(strays, "is_of_job", lambda child, job: of_the_job)
-    monkeypatch.setattr(strays, "when_over", lambda over, act: told.append(over))
-    with strays.Strays().of("a", "over"):
+    monkeypatch.setattr(worker, "children_of", lambda pid: [7] if pid == os.getppid() else [])
+    monkeypatch.setattr(worker, "is_of_job", lambda child, job: of_the_job)
+    monkeypatch.setattr(worker, "when_over", lambda over, act: told.append(over))
+    with worker.Strays().of("a", "over"):
         pass
     assert told == ["over"] * awaited

@@ -1,20 +1,30 @@
-"""What a Python worker keeps between tasks; the only module with state of its own."""
+"""What a Python worker keeps between tasks; the only module with state of its own.
+
+When a batch job ends, the daemons that its user code has started end too. A worker outlives its
+job, and so does Spark's Python daemon, which adopts orphans. Whose orphan a process is, its
+environment tells: what user code starts inherits the worker's.
+"""
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
 from sparkdrain.garbage import calm_collector
 from sparkdrain.graph.plan import Plan
+from sparkdrain.hosts.orphans import JOB_VARIABLE, children_of, end_orphans_of_job, is_of_job
 from sparkdrain.side_inputs.file import SideFile
+from sparkdrain.stages.telling.job_over import when_over
 from sparkdrain.stages.telling.warned import forget_warnings
 from sparkdrain.stages.workers.preparation import Preparation, go_to, prepare
-from sparkdrain.stages.workers.strays import Strays
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from sparkdrain.lines.line import Endpoint
 
 _PLANS_KEPT = 2
 _FILES_KEPT = 64
@@ -64,6 +74,41 @@ class Worker:
             _make_room(self._files, _FILES_KEPT)
             self._files[file] = SideFile.at(file)
         return self._files[file]
+
+
+class Strays:
+    """The daemons of one worker."""
+
+    def __init__(self) -> None:
+        self._awaited: set[str] = set()
+
+    @contextmanager
+    def of(self, job: str, over: Endpoint) -> Iterator[None]:
+        """Run user code of a job in this; what it leaves behind ends when the job does.
+
+        Args:
+            job: its id.
+            over: who tells that it is over.
+        """
+        os.environ[JOB_VARIABLE] = job
+        try:
+            yield
+        finally:
+            os.environ.pop(JOB_VARIABLE, None)
+            if job not in self._awaited and _may_have_some(job):
+                self._awaited.add(job)
+                when_over(over, lambda: self._end(job))
+
+    def _end(self, job: str) -> None:
+        end_orphans_of_job(os.getppid(), job)
+        self._awaited.discard(job)
+
+
+def _may_have_some(job: str) -> bool:
+    """Whether this worker has children, or the daemon has adopted orphans of the job."""
+    if children_of(os.getpid()):
+        return True
+    return any(is_of_job(child, job) is not False for child in children_of(os.getppid()))
 
 
 def _make_room(kept: dict, limit: int) -> None:  # type: ignore[type-arg]
