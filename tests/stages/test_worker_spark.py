@@ -8,7 +8,8 @@ import sys
 import pyspark
 import pytest
 
-from sparkdrain.stages.workers.worker_spark import PYSPARK_VARIABLE, check_worker
+from sparkdrain.stages.daemon import check_worker
+from sparkdrain.stages.workers.handover import PYSPARK_VARIABLE
 
 PATCH = ".".join([*pyspark.__version__.split(".")[:2], "99"])
 

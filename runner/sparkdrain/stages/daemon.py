@@ -19,11 +19,18 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.hosts.orphans import SHARED, WARDEN, adopt_orphans, end_orphans
-from sparkdrain.stages.workers.handover import NURSERY_VARIABLE, STREAMS, Identity, read, send
-from sparkdrain.stages.workers.worker_spark import check_worker
+from sparkdrain.spark_needs import alike, spark_version
+from sparkdrain.stages.workers.handover import (
+    NURSERY_VARIABLE,
+    PYSPARK_VARIABLE,
+    STREAMS,
+    Identity,
+    read,
+    send,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 NEEDED: Final = ("sparkdrain.stages.spark.python_daemon", "sparkdrain.stages.batch.task")
 """The modules from which everything is imported that a task needs."""
@@ -94,6 +101,23 @@ def _without_complaints(serve_task: Callable[[socket.socket, bool], int]) -> Any
                     stream.flush()
 
     return quietly
+
+
+def check_worker(environ: Mapping[str, str]) -> None:
+    """Return if this Python has the program's PySpark, or if the program has not said which.
+
+    PySpark's worker would fail at the first message of another version, and could not say why.
+
+    Raises:
+        SystemExit: names both versions; Spark tells the driver what a daemon prints that ends.
+    """
+    wanted, found = environ.get(PYSPARK_VARIABLE), spark_version()
+    if wanted and found and not alike(wanted, found):
+        message = (
+            f"The executors have pyspark {found}, but this program has {wanted}. Install the same "
+            f"version on both. The executors' Python is {sys.executable}."
+        )
+        raise SystemExit(message)
 
 
 def _use_packages() -> None:

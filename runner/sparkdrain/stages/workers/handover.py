@@ -19,6 +19,8 @@ STREAMS: Final = (0, 1, 2)
 
 NURSERY_VARIABLE: Final = "SPARKDRAIN_NURSERY"
 """Where the nursery listens, if there is one."""
+PYSPARK_VARIABLE: Final = "SPARKDRAIN_PYSPARK"
+"""The version of the program's PySpark, in the environment of its workers on a cluster."""
 
 _LENGTH_BYTES: Final = 4
 _FOR_TASKS: Final = frozenset(

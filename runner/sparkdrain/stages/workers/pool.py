@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sparkdrain.stages.cluster.context import is_local, is_ours
 from sparkdrain.stages.spark.session import sent_code
 from sparkdrain.stages.spark.versions import pyspark_version
-from sparkdrain.stages.workers.handover import NURSERY_VARIABLE
+from sparkdrain.stages.workers.handover import NURSERY_VARIABLE, PYSPARK_VARIABLE
 from sparkdrain.stages.workers.head_start import importable, nursery_address
 from sparkdrain.stages.workers.packages import ARCHIVE_VARIABLE
 from sparkdrain.stages.workers.preparation import Preparation
 from sparkdrain.stages.workers.sent_files import dependencies_of, sent_files
-from sparkdrain.stages.workers.worker_spark import PYSPARK_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
