@@ -11,7 +11,7 @@ import pytest
 from sparkdrain.errors import BadSetup
 from sparkdrain.jobs.engine import SparkEngine
 from sparkdrain.options import JobSettings
-from sparkdrain.stages.cluster.connect_check import check_classic
+from sparkdrain.stages.cluster.masters import check_classic
 
 SESSIONS = "pyspark.sql.connect.session"
 

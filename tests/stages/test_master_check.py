@@ -7,7 +7,7 @@ import pytest
 from sparkdrain.errors import BadSetup
 from sparkdrain.options import JobSettings
 from sparkdrain.stages.cluster import context as cluster
-from sparkdrain.stages.cluster.master_check import check_master
+from sparkdrain.stages.cluster.masters import check_master
 
 MINE = {"HOME": "/nowhere"}
 

@@ -9,8 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf
 
 from sparkdrain.stages.cluster import parking
-from sparkdrain.stages.cluster.parked import park
-from sparkdrain.stages.cluster.parking import ParkedExecutors
+from sparkdrain.stages.cluster.parking import ParkedExecutors, park
 
 
 class Session:

@@ -9,8 +9,12 @@ from sparkdrain.errors import BadSetup
 from sparkdrain.spark_needs import alike
 from sparkdrain.stages.cluster.version_check import check_cluster, check_home, check_session
 from sparkdrain.stages.spark.driver import spark_home
-from sparkdrain.stages.spark.master import ForeignMaster, version_in
-from sparkdrain.stages.spark.versions import home_version, pyspark_version
+from sparkdrain.stages.spark.versions import (
+    ForeignMaster,
+    home_version,
+    pyspark_version,
+    version_in,
+)
 
 
 def test_the_installed_spark_is_of_one_version():

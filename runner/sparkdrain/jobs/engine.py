@@ -86,7 +86,7 @@ class SparkEngine(Engine):
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.payloads import check_payloads  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.wellformed import check_wellformed  # noqa: PLC0415
-        from sparkdrain.stages.cluster.connect_check import check_classic  # noqa: PLC0415 - as all of Spark
+        from sparkdrain.stages.cluster.masters import check_classic  # noqa: PLC0415 - as all of Spark
 
         check_wellformed(pipeline)
         check_payloads(pipeline)

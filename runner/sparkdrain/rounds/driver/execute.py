@@ -55,10 +55,9 @@ from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
 from sparkdrain.rounds.slots.late import NAMESPACE
 from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.stages.cluster.ask import ask, ask_in_group, stop_group
-from sparkdrain.stages.cluster.context import spark_context
-from sparkdrain.stages.cluster.elsewhere import lost_paths
-from sparkdrain.stages.cluster.executors import await_executors, executors, hazards
-from sparkdrain.stages.cluster.parking import ParkedExecutors, kept_executors, park_again
+from sparkdrain.stages.cluster.context import is_ours, spark_context
+from sparkdrain.stages.cluster.executors import await_executors, executors, hazards, lost_paths
+from sparkdrain.stages.cluster.parking import ParkedExecutors, is_parked, kept_executors
 from sparkdrain.stages.shards.task_options import TaskOptions
 from sparkdrain.stages.spark.errors import JVM_LOST
 from sparkdrain.stages.spark.session import is_usable
@@ -121,7 +120,9 @@ def execute(invocation: Invocation) -> Outcome:
         except (Fenced, SteppedDown) as error:
             if not invocation.leadership.goes_back(error):
                 raise
-            park_again(context)
+            # Its executors go back; the next session is another.
+            if is_ours(context) and is_parked(context.getConf()):
+                context.stop()
 
 
 def _durable(invocation: Invocation, plan: Plan, run_id: str) -> DurableJob | None:

@@ -18,8 +18,7 @@ from sparkdrain.invocation import Outcome
 from sparkdrain.metrics.merge import Metrics
 from sparkdrain.stages.batch.levels import LevelRunner
 from sparkdrain.stages.cluster.context import spark_context
-from sparkdrain.stages.cluster.elsewhere import lost_paths
-from sparkdrain.stages.cluster.executors import await_executors
+from sparkdrain.stages.cluster.executors import await_executors, lost_paths
 from sparkdrain.stages.telling.progress import JobProgress, steps_of
 from sparkdrain.stages.telling.progress_display import shown
 from sparkdrain.stages.workers.pool import job_context

@@ -25,15 +25,13 @@ from sparkdrain.stages.cluster.class_data import (
     class_data,
     using_class_data,
 )
-from sparkdrain.stages.cluster.encryption import certificate_for
+from sparkdrain.stages.cluster.driver_address import certificate_for
 from sparkdrain.stages.cluster.jvm import Launched, launch, start_jvm
-from sparkdrain.stages.cluster.master_check import check_master
-from sparkdrain.stages.cluster.masters import runs_here
-from sparkdrain.stages.cluster.parked import park
+from sparkdrain.stages.cluster.masters import check_master, runs_here
+from sparkdrain.stages.cluster.parking import park
 from sparkdrain.stages.cluster.version_check import check_cluster, check_home, check_session
 from sparkdrain.stages.spark.driver import has_jvm, spark_home
 from sparkdrain.stages.spark.errors import gist
-from sparkdrain.stages.spark.master import version_of_master
 from sparkdrain.stages.spark.session import (
     active_context,
     forget,
@@ -43,7 +41,7 @@ from sparkdrain.stages.spark.session import (
     silence,
 )
 from sparkdrain.stages.spark.sockets import ENABLED, FOLDER, knows_folder
-from sparkdrain.stages.spark.versions import home_version, pyspark_version
+from sparkdrain.stages.spark.versions import home_version, pyspark_version, version_of_master
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,14 +6,16 @@ import re
 import time
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.graph.relative_paths import relative_paths
 from sparkdrain.hosts.executor import Executor
 from sparkdrain.stages.cluster.context import is_local
-from sparkdrain.stages.cluster.parked import expected, is_parked
+from sparkdrain.stages.cluster.parking import expected, is_parked
 from sparkdrain.stages.spark.session import executor_summaries, started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from apache_beam.portability.api import beam_runner_api_pb2
     from pyspark import SparkContext
 
     from sparkdrain.types import CancelToken
@@ -126,4 +128,17 @@ def _registered(context: SparkContext) -> list[tuple[Executor, float]]:
     return [
         (Executor(_PORT.sub("", one.address), one.id), one.added)
         for one in executor_summaries(context)
+    ]
+
+
+def lost_paths(context: SparkContext, pipeline: beam_runner_api_pb2.Pipeline) -> list[str]:
+    """A warning for each relative path, unless the workers are in the program's directory."""
+    if is_local(context):
+        return []
+    return [
+        f"{step!r} has the relative path {path!r}. The executors of {context.master} look for it "
+        "in their own directories, not in the program's: input may be missing or empty, and output "
+        "stays there. Give an absolute path that all executors share, or a URL (s3://, gs://, "
+        "hdfs://)."
+        for path, step in sorted(relative_paths(pipeline).items())
     ]

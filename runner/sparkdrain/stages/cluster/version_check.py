@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.spark_needs import alike
-from sparkdrain.stages.spark.master import ForeignMaster
+from sparkdrain.stages.spark.versions import ForeignMaster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
