@@ -15,7 +15,7 @@ from sparkdrain.stages.spark import gate
 pytestmark = pytest.mark.spark
 
 THREADS = 4
-MANY = range(2000)
+MANY = tuple(range(2000))
 """Each takes a round trip: the others come while the first list is filled."""
 LATER = 0.02
 """Seconds by which each thread begins after the one before, if they are not to begin at once."""
@@ -52,7 +52,7 @@ def test_a_choice_of_partitions_has_all_of_them_for_everybody(ways):
 
 
 def test_places_are_all_there_for_everybody(ways):
-    places = [f"host-{number}" for number in range(30)]
+    places = tuple(f"host-{number}" for number in range(30))
     slots = at_once(lambda: ways.located(places).getNumPartitions())
     counts = at_once(lambda: ways.located(places).count())
     assert slots == [slots[0]] * THREADS
@@ -61,7 +61,7 @@ def test_places_are_all_there_for_everybody(ways):
 
 def test_a_list_is_made_once(ways):
     again = ways.numbers(MANY)
-    assert ways.numbers(list(MANY)) is again
+    assert ways.numbers(tuple(range(2000))) is again
     assert again.size() == len(MANY)
 
 

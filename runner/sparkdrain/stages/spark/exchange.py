@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import pyspark  # noqa: F401 - whole before a part of it: see the package
 from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, pack_long
 
 from sparkdrain.stages.spark.gate import JvmGate, gate
-from sparkdrain.stages.spark.serving import records_from
+
+try:
+    from pyspark.util import _load_from_socket
+except ImportError:  # Spark 3.5
+    from pyspark.rdd import _load_from_socket
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -47,7 +52,7 @@ class Exchange:
             source = _read(ways, [exchange.pairs for exchange in inputs], wanted)
             source = _at(ways, source, places) if any(places) else source
         elif any(places):
-            source = ways.located(places).rdd()
+            source = ways.located(tuple(places)).rdd()
         else:
             empty = ways.empty(len(wanted))
             source, deserializer = empty._jrdd.rdd(), empty._jrdd_deserializer
@@ -73,7 +78,7 @@ class Exchange:
         """
         ways = self._gate
         values = ways.value_of_pair(self.pairs)
-        served = ways.run_job(ways.scala_context, values, ways.numbers(partitions))
+        served = ways.run_job(ways.scala_context, values, ways.numbers(tuple(partitions)))
         yield from records_from(served)
 
     def drop(self) -> None:
@@ -107,7 +112,7 @@ def _read(ways: JvmGate, pairs: Sequence[Any], wanted: Sequence[int]) -> Any:
     for more in pairs[1:]:
         # With one partitioner, this is a union partition by partition.
         together = together.union(more)
-    return ways.prune(ways.value_of_pair(together).rdd(), ways.chosen(wanted))
+    return ways.prune(ways.value_of_pair(together).rdd(), ways.chosen(tuple(wanted)))
 
 
 def _at(ways: JvmGate, records: Any, places: Sequence[str]) -> Any:
@@ -117,6 +122,25 @@ def _at(ways: JvmGate, records: Any, places: Sequence[str]) -> Any:
     after the other through. Of its partitions those are left in which the two have one number.
     (``zip`` would want as many records on either side.)
     """
-    pairs = ways.located(places).cartesian(records.toJavaRDD())
-    same = range(0, len(places) ** 2, len(places) + 1)
+    pairs = ways.located(tuple(places)).cartesian(records.toJavaRDD())
+    same = tuple(range(0, len(places) ** 2, len(places) + 1))
     return ways.prune(ways.value_of_pair(pairs).rdd(), ways.chosen(same))
+
+
+def records_from(served: Any) -> Iterator[bytes]:
+    """The records that the JVM serves.
+
+    Args:
+        served: what the JVM says of the socket: a port or a path, and a secret.
+    """
+    with _held(_load_from_socket(served, NoOpSerializer())) as records:
+        yield from records
+
+
+def _held(loaded: Any) -> AbstractContextManager[Iterator[bytes]]:
+    """What PySpark reads from a socket, as a context that closes the socket.
+
+    PySpark 4.2 and later give such a context. Earlier ones give an iterator, which closes the
+    socket when it is collected.
+    """
+    return loaded if isinstance(loaded, AbstractContextManager) else nullcontext(loaded)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from pyspark import RDD, SparkContext
 
@@ -36,12 +36,17 @@ class JvmGate:
         self.serializer = self._plain_serializer()
         self._array_list = jvm.java.util.ArrayList
         self._to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
-        self._list_of = lru_cache(_KEPT)(self._new_list)
-        self._set_of = lru_cache(_KEPT)(self._new_set)
-        self._located = lru_cache(_PLACES_KEPT)(self._new_located)
-        self._worker = lru_cache(_KEPT)(self._new_worker)
+        self.numbers = lru_cache(_KEPT)(self._new_list)
+        """Makes a Java list of a tuple."""
+        self.chosen = lru_cache(_KEPT)(lambda tuple_: self._to_seq(self.numbers(tuple_)).toSet())
+        """Makes a Scala set: a function from its elements to whether they are in it."""
+        self.located = lru_cache(_PLACES_KEPT)(self._new_located)
+        """Makes an RDD of one record for each place, whose task prefers to be there; "" is any."""
+        self.empty: Callable[[int], RDD[Any]]
         # Of a range PySpark would make the elements in Python workers, the session's own.
-        self._empty = lru_cache(_KEPT)(lambda slots: context.parallelize([], slots))
+        self.empty = lru_cache(_KEPT)(lambda slots: context.parallelize([], slots))
+        """Makes what tasks without input read, in so many slots."""
+        self._worker = lru_cache(_KEPT)(self._new_worker)
         self._no_broadcasts = self._array_list()
 
     def _plain_serializer(self) -> Any:
@@ -53,22 +58,6 @@ class JvmGate:
         """
         conf = self.scala_context.conf().clone().set("spark.serializer.objectStreamReset", "2")
         return self.jvm.org.apache.spark.serializer.JavaSerializer(conf)
-
-    def numbers(self, numbers: Sequence[int]) -> Any:
-        """A Java list."""
-        return self._list_of(tuple(numbers))
-
-    def chosen(self, numbers: Sequence[int]) -> Any:
-        """A Scala set: a function from its elements to whether they are in it."""
-        return self._set_of(tuple(numbers))
-
-    def located(self, places: Sequence[str]) -> Any:
-        """An RDD of one record for each place, whose task prefers to be there; "" is anywhere."""
-        return self._located(tuple(places))
-
-    def empty(self, slots: int) -> RDD[Any]:
-        """What a task without input reads."""
-        return self._empty(slots)
 
     def python_function(self, context: SparkContext, command: bytes) -> Any:
         """What a Python worker of ``context`` is to run."""
@@ -96,9 +85,6 @@ class JvmGate:
         for value in values:
             made.add(value)
         return made
-
-    def _new_set(self, values: tuple[Any, ...]) -> Any:
-        return self._to_seq(self._list_of(values)).toSet()
 
     def _new_located(self, places: tuple[str, ...]) -> Any:
         pairs = self._new_list(
