@@ -11,7 +11,7 @@ import pytest
 
 from sparkdrain.lines.line import Endpoint
 from sparkdrain.lines.server import TcpBind
-from sparkdrain.stages.telling.progress_channel import progress_server, ticking
+from sparkdrain.stages.telling.progress import progress_server, ticking
 
 PATIENCE = 20
 BIND = TcpBind("127.0.0.1", "127.0.0.1")

@@ -17,7 +17,7 @@ from sparkdrain.stages.spark.files import scratch_directory
 from sparkdrain.stages.telling.failure import guarded
 from sparkdrain.stages.telling.failure_channel import tell
 from sparkdrain.stages.telling.log_channel import LogSender
-from sparkdrain.stages.telling.progress_channel import ticking
+from sparkdrain.stages.telling.progress import ticking
 from sparkdrain.stages.telling.warned import noted
 from sparkdrain.stages.workers.preparation import job_of
 from sparkdrain.stages.workers.worker import worker

@@ -1,20 +1,29 @@
-"""How far a job is: facts in, lines of text out. Pure; ``progress_display`` shows them."""
+"""How far a job is: facts in, lines of text out; ``progress_display`` shows them.
+
+Slots at work tell the driver: best effort, and never in a task's way. As long as a task runs, it
+sends messages of ``[level u32][slot u32][elements u64]``.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import struct
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from sparkdrain.lines.server import Server
 from sparkdrain.redaction import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sparkdrain.graph.plan import Plan, Stage
-    from sparkdrain.lines.line import Endpoint
+    from sparkdrain.lines.line import Endpoint, Line
+    from sparkdrain.lines.server import Bind
     from sparkdrain.stages.telling.report import SlotReport
 
 # A cluster without a free core is silent; so is a worker while it imports Beam for the first time.
@@ -23,6 +32,9 @@ _SILENCE_SECONDS: Final = 30.0
 _ROWS_BEFORE: Final = 10
 _ROWS_AFTER: Final = 4
 _EDGE: Final = "edge "
+_COUNT: Final = struct.Struct(">IIQ")
+_TICK_SECONDS: Final = 0.5
+_CONNECT_SECONDS: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -206,3 +218,60 @@ def duration(seconds: float) -> str:
         return f"{minutes} min {rest:02d} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min"
+
+
+def progress_server(bind: Bind, tick: Callable[[int, int, int], None]) -> Server:
+    """The driver's side, for all slots of a job. What slots send after it is closed is not taken.
+
+    Args:
+        bind: where to listen.
+        tick: takes level, slot and the number of elements that the slot has handled.
+
+    Raises:
+        OSError: nothing can listen there.
+    """
+
+    def serve(line: Line) -> None:
+        while True:
+            count = _COUNT.unpack(line.recv_bytes(_COUNT.size))
+            if server.is_closed:
+                return
+            tick(*count)
+
+    server = Server(bind, "progress", serve)
+    return server
+
+
+@contextmanager
+def ticking(
+    driver: Endpoint | None,
+    level: int,
+    slot: int,
+    handled: Callable[[], int],
+    seconds: float = _TICK_SECONDS,
+) -> Iterator[None]:
+    """While entered, tell the driver every ``seconds`` what ``handled`` says.
+
+    Does nothing without an endpoint, and gives up for good at the first trouble.
+    """
+    if driver is None:
+        yield
+        return
+    ended = threading.Event()
+
+    def tick() -> None:
+        # Whatever happens here, the task must not notice.
+        with contextlib.suppress(Exception):
+            if ended.wait(seconds):
+                return
+            with driver.dial(_CONNECT_SECONDS) as line:
+                while True:
+                    line.send_bytes(_COUNT.pack(level, slot, handled()))
+                    if ended.wait(seconds):
+                        return
+
+    threading.Thread(target=tick, name="sparkdrain-progress", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()

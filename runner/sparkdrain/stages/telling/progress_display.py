@@ -8,10 +8,10 @@ import os
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from sparkdrain.stages.cluster.driver_address import driver_address
-from sparkdrain.stages.telling.progress_channel import progress_server
+from sparkdrain.stages.telling.progress import progress_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,10 +29,6 @@ _PLAIN_SECONDS: Final = 10.0
 _FRAMES_PER_SECOND: Final = 4
 # There is one terminal; of several jobs at a time only one can draw on it.
 _TERMINAL: Final = threading.Lock()
-
-
-class _View(Protocol):
-    def run(self, ended: threading.Event) -> None: ...
 
 
 def mode_for(asked: Mode, stream: TextIO, terminal: str) -> Literal["live", "plain", "off"]:
@@ -80,9 +76,9 @@ def _listening(progress: JobProgress, context: SparkContext) -> Iterator[None]:
 @contextmanager
 def _drawn(progress: JobProgress, *, live: bool) -> Iterator[None]:
     drawing = live and _TERMINAL.acquire(blocking=False)
-    view: _View = _Live(progress) if drawing else _Plain(progress)
     ended = threading.Event()
-    thread = threading.Thread(target=view.run, args=(ended,), name="progress", daemon=True)
+    draw = _live if drawing else _plain
+    thread = threading.Thread(target=draw, args=(progress, ended), name="progress", daemon=True)
     thread.start()
     try:
         yield
@@ -93,46 +89,41 @@ def _drawn(progress: JobProgress, *, live: bool) -> Iterator[None]:
             _TERMINAL.release()
 
 
-class _Plain:
-    def __init__(self, progress: JobProgress) -> None:
-        self._progress = progress
-
-    def run(self, ended: threading.Event) -> None:
-        while not ended.wait(_PLAIN_SECONDS):
-            _print(self._progress.line())
+def _plain(progress: JobProgress, ended: threading.Event) -> None:
+    while not ended.wait(_PLAIN_SECONDS):
+        _print(progress.line())
 
 
-class _Live:
-    def __init__(self, progress: JobProgress) -> None:
-        self._progress = progress
+def _live(progress: JobProgress, ended: threading.Event) -> None:
+    if ended.wait(_PATIENCE_SECONDS):
+        return
+    from rich.console import Console  # noqa: PLC0415 - only who sees it pays for it
+    from rich.live import Live  # noqa: PLC0415
 
-    def run(self, ended: threading.Event) -> None:
-        if ended.wait(_PATIENCE_SECONDS):
-            return
-        from rich.console import Console  # noqa: PLC0415 - only who sees it pays for it
-        from rich.live import Live  # noqa: PLC0415
+    console = Console(file=sys.stderr)
+    # What the program and its workers print goes above the table.
+    with Live(
+        get_renderable=lambda: _table(progress),
+        console=console,
+        refresh_per_second=_FRAMES_PER_SECOND,
+    ):
+        ended.wait()
 
-        console = Console(file=sys.stderr)
-        # What the program and its workers print goes above the table.
-        with Live(
-            get_renderable=self._table, console=console, refresh_per_second=_FRAMES_PER_SECOND
-        ):
-            ended.wait()
 
-    def _table(self) -> Any:
-        from rich.box import SIMPLE_HEAD  # noqa: PLC0415
-        from rich.table import Table  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
+def _table(progress: JobProgress) -> Any:
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
-        table = Table(box=SIMPLE_HEAD, title=f"Job {self._progress.job_id}", title_justify="left")
-        table.add_column("", justify="right", no_wrap=True)
-        table.add_column("steps", no_wrap=True, overflow="ellipsis", ratio=1)
-        for name in ("elements", "rate", "time"):
-            table.add_column(name, justify="right", no_wrap=True)
-        for row in self._progress.rows():
-            style = "dim" if not row[-1] else ""
-            table.add_row(*(Text(cell) for cell in row), style=style)
-        return table
+    table = Table(box=SIMPLE_HEAD, title=f"Job {progress.job_id}", title_justify="left")
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("steps", no_wrap=True, overflow="ellipsis", ratio=1)
+    for name in ("elements", "rate", "time"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in progress.rows():
+        style = "dim" if not row[-1] else ""
+        table.add_row(*(Text(cell) for cell in row), style=style)
+    return table
 
 
 def _print(line: str) -> None:
