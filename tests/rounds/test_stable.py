@@ -7,9 +7,8 @@ import itertools
 import pytest
 
 from sparkdrain.rounds.stable import Coverage, StableInput, put_together
-from sparkdrain.stages.shards.budget import Budget
 from sparkdrain.stages.shards.input import Input
-from sparkdrain.stages.shards.turn import Turn
+from sparkdrain.stages.shards.turn import Budget, Turn
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Overlay, RoundStore
 

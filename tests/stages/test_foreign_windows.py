@@ -12,7 +12,7 @@ from apache_beam.transforms import environments, trigger, window
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph.check import check
 from sparkdrain.graph.wire import WireCoders
-from sparkdrain.stages.shards.foreign_windows import with_foreign_windows
+from sparkdrain.stages.shards.codings import with_foreign_windows
 
 JAVA = "beam:window_fn:serialized_java:v1"
 

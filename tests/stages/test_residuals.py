@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from sparkdrain.harness.harness import Remainder
-from sparkdrain.stages.batch.residuals import Residuals
+from sparkdrain.stages.shards.residuals import Residuals
 
 
 class World:

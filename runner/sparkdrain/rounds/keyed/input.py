@@ -11,8 +11,7 @@ from typing_extensions import override
 
 from sparkdrain.harness.limits import UpTo
 from sparkdrain.rounds.keyed.ahead import groups_in_memory
-from sparkdrain.stages.shards.input import Input
-from sparkdrain.stages.shards.inside import Inside
+from sparkdrain.stages.shards.input import Input, Inside
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.harness import Elements, KeyedEdge
     from sparkdrain.rounds.keyed.time_sorted import SortedWait
     from sparkdrain.shuffle.keyed_blocks import KeyedBlocks
-    from sparkdrain.stages.shards.inside import Count
+    from sparkdrain.stages.shards.input import Count
     from sparkdrain.stages.shards.shard import Shard
     from sparkdrain.stages.shards.turn import Turn
     from timers_state import Overlay

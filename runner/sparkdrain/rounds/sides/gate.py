@@ -15,9 +15,8 @@ from apache_beam.transforms.window import WindowedValue
 from typing_extensions import override
 
 from sparkdrain.shuffle.elements import mixed_run
-from sparkdrain.stages.shards.input import Input
+from sparkdrain.stages.shards.input import Input, Inside
 from sparkdrain.stages.shards.inputs import ElementInput
-from sparkdrain.stages.shards.inside import Inside
 from sparkdrain.stages.shards.source import Source
 from sparkdrain.watermarks.frontier import BEGIN, END
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.sides.parking import Parking
     from sparkdrain.rounds.sides.sorting import Sorter
     from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.shards.inside import Count
+    from sparkdrain.stages.shards.input import Count
     from sparkdrain.stages.shards.turn import Turn
 
 _BATCH = 1024

@@ -10,7 +10,7 @@ from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.slots.draining import edges_of
 from sparkdrain.rounds.slots.input_for import has_untruncated
 from sparkdrain.rounds.slots.late import take_dropped
-from sparkdrain.stages.shards.inside import NOTHING
+from sparkdrain.stages.shards.input import NOTHING
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.slots.draining import Draining
     from sparkdrain.rounds.slots.run import SlotRun
     from sparkdrain.rounds.slots.version import StateVersion
-    from sparkdrain.stages.shards.inside import Inside
+    from sparkdrain.stages.shards.input import Inside
     from sparkdrain.stages.shards.shard import Shard
 
 

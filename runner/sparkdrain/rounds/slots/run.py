@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.slots.draining import Draining
     from sparkdrain.shuffle.complete import Producer
     from sparkdrain.shuffle.outbox import Outbox
-    from sparkdrain.stages.shards.budget import Budget
     from sparkdrain.stages.shards.shard import Shard
     from sparkdrain.stages.shards.slot import Slot
+    from sparkdrain.stages.shards.turn import Budget
 
 
 @dataclass(slots=True)

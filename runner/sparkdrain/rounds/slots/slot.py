@@ -31,11 +31,11 @@ from sparkdrain.rounds.slots.version import StateVersion
 from sparkdrain.shuffle.blocks import encode_report
 from sparkdrain.shuffle.outbox import Outbox
 from sparkdrain.side_inputs.state import SideInputState
-from sparkdrain.stages.shards.budget import Budget
 from sparkdrain.stages.shards.codings import Codings
-from sparkdrain.stages.shards.inside import Inside
+from sparkdrain.stages.shards.input import Inside
 from sparkdrain.stages.shards.shard import Shard
 from sparkdrain.stages.shards.slot import Slot
+from sparkdrain.stages.shards.turn import Budget
 from sparkdrain.stages.shards.writers import writer_for
 from timers_state import Overlay, RoundStore
 

@@ -13,8 +13,7 @@ from sparkdrain.rounds.sources.line import Arrivals, RestrictionLine
 from sparkdrain.rounds.sources.residuals import Residual
 from sparkdrain.rounds.sources.resting import MOST_IDLE
 from sparkdrain.rounds.sources.watch import Watch
-from sparkdrain.stages.shards.input import Input
-from sparkdrain.stages.shards.inside import Inside
+from sparkdrain.stages.shards.input import Input, Inside
 from sparkdrain.watermarks.frontier import BEGIN, END, least
 from timers_state.keys import I64_MAX
 
@@ -25,10 +24,9 @@ if TYPE_CHECKING:
     from sparkdrain.harness.harness import Harness, Remainder
     from sparkdrain.rounds.sources.residuals import ResidualStore
     from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.shards.budget import Budget
-    from sparkdrain.stages.shards.inside import Count
+    from sparkdrain.stages.shards.input import Count
     from sparkdrain.stages.shards.source import Source
-    from sparkdrain.stages.shards.turn import Turn
+    from sparkdrain.stages.shards.turn import Budget, Turn
 
 _LOGGER = logging.getLogger(__name__)
 # The least part of a round's budget that one restriction gets, however many there are: to stop and

@@ -20,10 +20,9 @@ from sparkdrain.shuffle.group_by_key import WindowGroups
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.stages.batch.keyed_rounds import KeyedRounds
 from sparkdrain.stages.batch.lent_restrictions import LentRestrictions
-from sparkdrain.stages.shards.budget import Budget
 from sparkdrain.stages.shards.input import Input
 from sparkdrain.stages.shards.inputs import ElementInput, GroupInput
-from sparkdrain.stages.shards.turn import Turn
+from sparkdrain.stages.shards.turn import Budget, Turn
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:

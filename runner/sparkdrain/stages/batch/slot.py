@@ -16,10 +16,10 @@ from sparkdrain.side_inputs.state import SideInputState
 from sparkdrain.stages.batch.balance import Gift, Lending
 from sparkdrain.stages.batch.inputs import groups_by_window, input_for, parts_of_turn
 from sparkdrain.stages.batch.lent_restrictions import LentRestrictions
-from sparkdrain.stages.batch.residuals import Residuals
 from sparkdrain.stages.batch.state import SlotState
 from sparkdrain.stages.shards.codings import Codings
 from sparkdrain.stages.shards.inputs import ImpulseInput, begins_in
+from sparkdrain.stages.shards.residuals import Residuals
 from sparkdrain.stages.shards.shard import Shard
 from sparkdrain.stages.shards.slot import Slot
 from sparkdrain.stages.shards.writers import writer_for

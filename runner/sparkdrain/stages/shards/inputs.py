@@ -8,8 +8,7 @@ from apache_beam.transforms.window import GlobalWindows
 from typing_extensions import override
 
 from sparkdrain.shuffle.elements import read_runs
-from sparkdrain.stages.shards.input import Input
-from sparkdrain.stages.shards.inside import Inside
+from sparkdrain.stages.shards.input import Input, Inside
 from sparkdrain.watermarks.frontier import BEGIN
 from timers_state import Domain
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Stage
     from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.shards.inside import Count
+    from sparkdrain.stages.shards.input import Count
     from sparkdrain.stages.shards.source import Source
     from sparkdrain.stages.shards.turn import Turn
 

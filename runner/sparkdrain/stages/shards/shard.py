@@ -20,21 +20,12 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Stage, TransformId
     from sparkdrain.harness.harness import Harness
     from sparkdrain.stages.shards.input import Input
+    from sparkdrain.stages.shards.residuals import Residuals
     from sparkdrain.stages.shards.turn import Turn
 
 
 _PCOLLECTION: Final = monitoring_infos.PCOLLECTION_LABEL
 _IN_FLIGHT: Final = "elements in flight"
-
-
-class Deferred(Protocol):
-    """Restrictions that the DoFns of a bundle have put off."""
-
-    def resume_due(self) -> None:
-        """Process what need not wait."""
-
-    def resume_all(self) -> None:
-        """Process everything; wait where a restriction asked to be resumed later."""
 
 
 class InFlight(Protocol):
@@ -84,7 +75,7 @@ class Shard:
         make_harness: Callable[[Stage], Harness],
         counted: list[metrics_pb2.MonitoringInfo] | None = None,
         has_drain_hook: Callable[[Stage], bool] = lambda _: False,
-        deferred: Callable[[Harness], Deferred] | None = None,
+        deferred: Callable[[Harness], Residuals] | None = None,
         carried: InFlight | None = None,
     ) -> None:
         self.stage = stage
@@ -99,7 +90,7 @@ class Shard:
         self._make_harness = make_harness
         self._has_drain_hook = has_drain_hook
         self._defer = deferred
-        self._deferred: Deferred | None = None
+        self._deferred: Residuals | None = None
         self._harness: Harness | None = None
         self._started = False
         self.carried = carried
