@@ -27,28 +27,18 @@ class _Wrapped(DoFn):
         super().__init__()
         self._wrapper = wrapper
 
-    def setup(self) -> None:
-        self._wrapper._sync_fn.setup()  # noqa: SLF001
+    def setup(self) -> Any:
+        return self._wrapper._sync_fn.setup()  # noqa: SLF001
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Any:
         return self._wrapper.sync_fn_process(element, *args, **kwargs)
 
-    def teardown(self) -> None:
-        self._wrapper._sync_fn.teardown()  # noqa: SLF001
+    def teardown(self) -> Any:
+        return self._wrapper._sync_fn.teardown()  # noqa: SLF001
 
 
-class _WrappedCoroutines(DoFn):
+class _WrappedCoroutines(_Wrapped):
     """The same for one that uses asyncio."""
-
-    def __init__(self, wrapper: Any) -> None:
-        super().__init__()
-        self._wrapper = wrapper
-
-    def setup(self) -> Any:
-        return self._wrapper._sync_fn.setup()  # noqa: SLF001
 
     async def process(self, element: Any, *args: Any, **kwargs: Any) -> Any:
         return await self._wrapper.async_fn_process(element, *args, **kwargs)
-
-    def teardown(self) -> Any:
-        return self._wrapper._sync_fn.teardown()  # noqa: SLF001
