@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import random
+import threading
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import harnesses
+from sparkdrain.hosts.service import Abandoned
 from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout
-from sparkdrain.stages.batch.pump import Pump
 from sparkdrain.stages.batch.slot import BatchSlot
 from sparkdrain.stages.spark.broadcast import broadcast_file
 from sparkdrain.stages.spark.files import scratch_directory
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
     from sparkdrain.stages.shards.task_options import TaskOptions
     from sparkdrain.stages.spark.notes import Notes
     from sparkdrain.stages.workers.preparation import Preparation
+
+# Blocks that wait for Spark to take them.
+_ROOM: Final = 4
+_PATIENCE_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,7 @@ class LevelTask:
                     self._run(run, slot, records)
 
             with worker().strays.of(self.job, self.over):
-                yield from Pump[tuple[int, bytes]](work)
+                yield from _pushed(work)
 
     def _outside(self) -> Outside | None:
         if self.logs is None:
@@ -133,3 +140,45 @@ class LevelTask:
         if edge not in self.side_inputs:
             return None
         return worker().side_file(broadcast_file(self.side_inputs[edge]))
+
+
+def _pushed(
+    work: Callable[[Callable[[tuple[int, bytes]], None]], None],
+) -> Iterator[tuple[int, bytes]]:
+    """What ``work(push)`` pushes, in bounded memory.
+
+    A Spark task is a generator that Spark pulls from; a bundle pushes elements, any number of them
+    for one that goes in. The bundle therefore runs in a thread and waits while Spark has not taken
+    what it sent. When Spark pulls no more, ``push`` raises ``Abandoned``.
+    """
+    items: queue.Queue[tuple[int, bytes] | None] = queue.Queue(_ROOM)
+    is_abandoned = threading.Event()
+    errors: list[BaseException] = []
+
+    def push(item: tuple[int, bytes] | None) -> None:
+        while not is_abandoned.is_set():
+            try:
+                items.put(item, timeout=_PATIENCE_SECONDS)
+            except queue.Full:
+                continue
+            return
+        raise Abandoned
+
+    def run() -> None:
+        try:
+            work(push)
+        except BaseException as error:  # noqa: BLE001 - raised again where it is pulled
+            errors.append(error)
+        with contextlib.suppress(Abandoned):
+            push(None)
+
+    thread = threading.Thread(target=run, name="sparkdrain-slot", daemon=True)
+    thread.start()
+    try:
+        while (item := items.get()) is not None:
+            yield item
+        thread.join()
+    finally:
+        is_abandoned.set()
+    if errors:
+        raise errors[0]
