@@ -30,7 +30,15 @@ def waits(method: Any) -> bool:
     A plain function says so by its annotation: it returns a future, an awaitable or a
     ``Completion``.
     """
-    return is_asynchronous(method) or _returns_promise(method)
+    if is_asynchronous(method):
+        return True
+    function = inspect.unwrap(getattr(method, "__func__", method))
+    try:
+        returned = typing.get_type_hints(function).get("return")
+    except Exception:  # noqa: BLE001 - names in annotations may be known to type checkers alone
+        return False
+    kind = typing.get_origin(returned) or returned
+    return isinstance(kind, type) and issubclass(kind, _PROMISES)
 
 
 def waits_anywhere(dofn: Any) -> bool:
@@ -41,16 +49,6 @@ def waits_anywhere(dofn: Any) -> bool:
         return False  # a function has no callbacks, and to look for some takes a millisecond
     _, timers = get_dofn_specs(dofn)
     return any(waits(spec._attached_callback) for spec in timers)  # noqa: SLF001
-
-
-def _returns_promise(method: Any) -> bool:
-    function = inspect.unwrap(getattr(method, "__func__", method))
-    try:
-        returned = typing.get_type_hints(function).get("return")
-    except Exception:  # noqa: BLE001 - names in annotations may be known to type checkers alone
-        return False
-    kind = typing.get_origin(returned) or returned
-    return isinstance(kind, type) and issubclass(kind, _PROMISES)
 
 
 async def collect(made: Any) -> Any:

@@ -17,7 +17,6 @@ from sparkdrain.hosts.frames import (
     FrameWriter,
     records_of,
     sender,
-    widen,
 )
 from sparkdrain.hosts.line import Ask, ask
 
@@ -177,7 +176,6 @@ class CallFeed:
     """
 
     def __init__(self, connection: Connection, request: bytes, records: Iterable[bytes]) -> None:
-        widen(connection)
         self._connection = connection
         self._send = sender(connection)
         self._records = iter(records)
@@ -218,8 +216,14 @@ class CallFeed:
     def _run(self, opening: bytes, whole: bool) -> None:
         try:
             self._send(opening)
-            if not whole:
-                self._send_rest()
+            if whole:
+                return
+            writer = FrameWriter(self._send)
+            for record in self._records:
+                if self._over:
+                    return
+                writer.add(0, record)
+            writer.tell(FrameKind.END)
         except ConnectionEnded:
             return
         except BaseException as error:  # noqa: BLE001 - raised again by ``check``
@@ -228,14 +232,6 @@ class CallFeed:
         finally:
             if self._over:
                 self._connection.close()
-
-    def _send_rest(self) -> None:
-        writer = FrameWriter(self._send)
-        for record in self._records:
-            if self._over:
-                return
-            writer.add(0, record)
-        writer.tell(FrameKind.END)
 
     def _hang_up(self) -> None:
         with contextlib.suppress(OSError):

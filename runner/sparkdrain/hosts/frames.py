@@ -42,17 +42,15 @@ class ConnectionEnded(Exception):
     """The other side is gone."""
 
 
-def widen(connection: Connection) -> None:
-    """Ask for buffers that hold a frame or more; TCP sizes its own."""
-    if connection.family != socket.AF_UNIX:
-        return
-    assert isinstance(connection, socket.socket)
-    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-        connection.setsockopt(socket.SOL_SOCKET, buffer, _SOCKET_BYTES)
-
-
 def sender(connection: Connection) -> Callable[[bytes], None]:
-    """A function that sends all of some bytes, or raises ``ConnectionEnded``."""
+    """A function that sends all of some bytes, or raises ``ConnectionEnded``.
+
+    It asks for buffers that hold a frame or more; TCP sizes its own.
+    """
+    if connection.family == socket.AF_UNIX:
+        assert isinstance(connection, socket.socket)
+        for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            connection.setsockopt(socket.SOL_SOCKET, buffer, _SOCKET_BYTES)
 
     def send(data: bytes) -> None:
         try:

@@ -21,7 +21,6 @@ from sparkdrain.hosts.frames import (
     FrameWriter,
     records_of,
     sender,
-    widen,
 )
 from sparkdrain.hosts.service import Abandoned, Stopped
 from sparkdrain.lines.door import Door
@@ -60,7 +59,6 @@ class Caller:
         check: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        widen(connection)
         self._connection = connection
         self._check = check
         self._clock = clock

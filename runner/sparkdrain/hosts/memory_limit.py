@@ -72,13 +72,9 @@ def memory_of(pid: int) -> int:
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
-        return _resident(pid)
+        # Of other systems than Linux; files are included.
+        with contextlib.suppress(OSError, ValueError):
+            return int(ps(pid, "rss")) * _KIB
+        return 0
     lines = (line.split() for line in status.splitlines())
     return sum(int(words[1]) for words in lines if words[0].rstrip(":") in _COUNTED) * _KIB
-
-
-def _resident(pid: int) -> int:
-    """Resident bytes as ``ps`` tells them, files included; for other systems than Linux."""
-    with contextlib.suppress(OSError, ValueError):
-        return int(ps(pid, "rss")) * _KIB
-    return 0

@@ -119,19 +119,15 @@ def _main(home: str, listening: int) -> None:
     prepared = Identity.of_this_process()
     with socket.socket(fileno=listening) as listener:
         daemon.import_all()
-        replacement = Nursery(listener, prepared, _directory_of_pyspark()).run()
+        import pyspark  # noqa: PLC0415 - its daemons need it, who starts it does not
+
+        replacement = Nursery(listener, prepared, os.path.dirname(pyspark.__file__)).run()
     if replacement is None:
         # Spark's sockets are in there too. So not if this process fails: then the program lives.
         remove_all(home)
         return
     replacement.identity.assume(replacement.streams)
     daemon.serve()
-
-
-def _directory_of_pyspark() -> str:
-    import pyspark  # noqa: PLC0415 - its daemons need it, who starts it does not
-
-    return os.path.dirname(pyspark.__file__)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from sparkdrain.errors import Cancelled
 from sparkdrain.graph.environments import has_harnesses
@@ -211,17 +211,17 @@ class LevelRunner:
         for report in reports:
             for partition in report.side_bytes:
                 writers.setdefault(partition, set()).add((level, report.slot))
+        scratch = Path(tempfile.gettempdir())
         mergers = {
-            edge.id: SortMerger(self._options.memory_bytes, _driver_scratch) for edge in edges
+            edge.id: SortMerger(self._options.memory_bytes, lambda: scratch) for edge in edges
         }
         for partition, producers in sorted(writers.items()):
             complete = Completeness(frozenset(producers))
             self._collect(level, partition, complete, mergers)
         for edge in edges:
             merger = mergers[edge.id]
-            self._side_inputs[edge.id] = FileBroadcast(
-                self._context, partial(_write_sorted, merger)
-            )
+            write = partial(write_side_file, groups=merger.sorted_groups())
+            self._side_inputs[edge.id] = FileBroadcast(self._context, write)
             merger.close()
 
     def _collect(
@@ -251,11 +251,3 @@ class LevelRunner:
             for side_input in self._side_inputs.values():
                 side_input.drop()
         self._jobs.close()
-
-
-def _write_sorted(merger: SortMerger, file: IO[bytes]) -> None:
-    write_side_file(file, merger.sorted_groups())
-
-
-def _driver_scratch() -> Path:
-    return Path(tempfile.gettempdir())

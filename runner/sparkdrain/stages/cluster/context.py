@@ -261,25 +261,24 @@ def _configuration(settings: JobSettings) -> SparkConf:
     if settings.spark_master_url is not None:
         conf.setMaster(settings.spark_master_url)
     known_master = conf.get("spark.master", "local") or ""
-    for key, value in _defaults(known_master).items():
+    local = _LOCAL if known_master.startswith("local") else {}
+    for key, value in (_DEFAULTS | local).items():
         conf.setIfMissing(key, value)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         known = spark_defaults(os.environ)
         conf.setAll([entry for entry in _INSTEAD_OF_SHELLS.items() if entry[0] not in known])
     conf.setAll(list(settings.spark_conf))
-    has_workers = known_master.startswith(_WITH_WORKERS) and _has_new_java(pyspark_version())
-    if has_workers and (given := class_data(os.environ)):
-        conf.setIfMissing(EXECUTOR_OPTIONS, given)
+    # Spark has asked for Java 17 since its version 4; before, an executor may have Java 8.
+    has_new_java = int(pyspark_version().partition(".")[0]) >= 4
+    if known_master.startswith(_WITH_WORKERS) and has_new_java:
+        given = class_data(os.environ)
+        if given:
+            conf.setIfMissing(EXECUTOR_OPTIONS, given)
     _keep_sockets_private(conf)
     if known_master.startswith("local"):
         # Else Spark takes the first python3 on the PATH.
         os.environ["PYSPARK_PYTHON"] = sys.executable
     return conf
-
-
-def _has_new_java(version: str) -> bool:
-    """Whether no executor has Java 8; Spark has asked for 17 since its version 4."""
-    return int(version.partition(".")[0]) >= 4
 
 
 def _own_local_folders(conf: SparkConf, master: str) -> None:
@@ -291,14 +290,6 @@ def _own_local_folders(conf: SparkConf, master: str) -> None:
     places = conf.get(_LOCAL_FOLDERS)
     if places and master.startswith("local") and _Session.jvm is not None:
         conf.set(_LOCAL_FOLDERS, _Session.jvm.folders_in(places))
-
-
-def _defaults(master: str) -> dict[str, str]:
-    """What a session for ``master`` gets, as far as the user says nothing else."""
-    given = dict(_DEFAULTS)
-    if master.startswith("local"):
-        given |= _LOCAL
-    return given
 
 
 def _keep_sockets_private(conf: SparkConf) -> None:

@@ -14,8 +14,6 @@ from sparkdrain.side_inputs.writers import broadcast_writer, side_writer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apache_beam import coders
-
     from sparkdrain.shuffle.group_sender import Router
     from sparkdrain.shuffle.keys import KeyEncode
     from sparkdrain.shuffle.outbox import Outbox, SparkPartition
@@ -47,8 +45,9 @@ def writer_for(
             slots = list(range(outbox.layout.slots))
             return _element_writer(edge, codings, outbox, block_bytes, slots)
         case EdgeKind.GROUP if by_window(codings.windowing(edge)):
+            encode_key, route = _by_key(edge, codings, outbox)
             value = codings.coder(edge).value_coder()
-            writer = _group_writer(edge, codings, outbox, block_bytes, value)
+            writer = GroupWriter(edge.id, encode_key, value, outbox, route, block_bytes)
             return WindowedWriter(writer, codings.window_coder(edge))
         case EdgeKind.GROUP | EdgeKind.KEYED:
             value, window = codings.coder(edge).value_coder(), codings.window_coder(edge)
@@ -76,13 +75,6 @@ def _element_writer(
 ) -> ElementWriter:
     targets = [outbox.layout.shard(edge.consumer, slot) for slot in slots]
     return ElementWriter(edge.id, codings.elements(edge), outbox, targets, block_bytes)
-
-
-def _group_writer(
-    edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int, value_coder: coders.Coder
-) -> GroupWriter:
-    encode_key, route = _by_key(edge, codings, outbox)
-    return GroupWriter(edge.id, encode_key, value_coder, outbox, route, block_bytes)
 
 
 def _by_key(edge: Edge, codings: Codings, outbox: Outbox) -> tuple[KeyEncode, Router]:

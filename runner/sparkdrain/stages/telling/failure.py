@@ -155,7 +155,10 @@ def _is_not_told(record: logging.LogRecord) -> bool:
 def _account(error: BaseException) -> str:
     if isinstance(error, HarnessFailed):
         return f"{SAID}\n\n{error.told}"
-    return _trace(_cause(error))
+    cause = _cause(error)
+    whole = traceback.TracebackException.from_exception(cause)
+    _leave_out_runner_frames(whole)
+    return trace_of(cause, whole)
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -183,12 +186,6 @@ def _raised_outside(error: BaseException) -> bool:
         if module not in sys.stdlib_module_names or module == "__main__":
             where = module
     return where not in {None, "sparkdrain", "pyspark", "timers_state"}
-
-
-def _trace(error: BaseException) -> str:
-    whole = traceback.TracebackException.from_exception(error)
-    _leave_out_runner_frames(whole)
-    return trace_of(error, whole)
 
 
 def _leave_out_runner_frames(error: Any) -> None:

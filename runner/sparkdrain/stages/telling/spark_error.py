@@ -155,7 +155,11 @@ def _bad_setup(text: str, python: str, local_disks: Callable[[], str]) -> BadSet
     if "PYTHON_VERSION_MISMATCH" in text:
         return _version_mismatch(text, python)
     if _FIRST_MESSAGE in text:
-        return _other_pyspark(text, python)
+        return BadSetup(
+            f"Executors' Python workers ({python}) cannot read the first message of this program's "
+            "Spark, so their pyspark is of another version. Install the same version of pyspark on "
+            f"both. Spark said:\n{gist(text)}"
+        )
     daemon, missing = _DAEMON.search(text), _MISSING.search(text)
     if daemon is not None:
         return _no_worker(daemon[1].strip(), python)
@@ -174,14 +178,6 @@ def _version_mismatch(text: str, python: str) -> BadSetup:
     return BadSetup(
         f"The executors run Python {theirs} ({python}), but this program runs Python {ours}. "
         f"Set PYSPARK_PYTHON to the path that Python {ours} has on the executors."
-    )
-
-
-def _other_pyspark(text: str, python: str) -> BadSetup:
-    return BadSetup(
-        f"Executors' Python workers ({python}) cannot read the first message of this program's "
-        "Spark, so their pyspark is of another version. Install the same version of pyspark on "
-        f"both. Spark said:\n{gist(text)}"
     )
 
 

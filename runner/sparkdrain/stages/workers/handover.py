@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 STREAMS: Final = (0, 1, 2)
 
@@ -140,16 +140,13 @@ def read(connection: socket.socket, size: int) -> bytes:
     Raises:
         EOFError: the other side has gone away.
     """
-    return b"".join(_pieces(connection.recv, size))
-
-
-def _pieces(receive_: Callable[[int], bytes], size: int) -> Iterator[bytes]:
+    pieces = []
     while size:
-        piece = receive_(size)
-        if not piece:
+        pieces.append(connection.recv(size))
+        if not pieces[-1]:
             raise EOFError
-        size -= len(piece)
-        yield piece
+        size -= len(pieces[-1])
+    return b"".join(pieces)
 
 
 def close_all(descriptors: Sequence[int]) -> None:
