@@ -40,8 +40,7 @@ from sparkdrain.rounds.messages import (
 from sparkdrain.row_types import RowTypes
 from sparkdrain.stages.batch.balance import FromLender, ToLender
 from sparkdrain.stages.shards.turn import Feed
-from sparkdrain.stages.telling.report import SlotReport
-from sparkdrain.stages.telling.warned import Warned
+from sparkdrain.stages.telling.report import SlotReport, Warned
 from sparkdrain.watermarks.frontier import BEGIN, END
 from sparkdrain.wire import MESSAGES, ControlMessage
 

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from sparkdrain.stages.telling.warned import Warned, forget_warnings, noted
+from sparkdrain.stages.telling.report import Warned, forget_warnings, noted
 
 
 class Odd(RuntimeWarning):
@@ -80,7 +80,7 @@ def test_many_different_ones_are_not_all_kept(shown):
 def test_the_next_job_in_a_worker_is_warned_again(python):
     code = """
 import warnings
-from sparkdrain.stages.telling.warned import forget_warnings, noted
+from sparkdrain.stages.telling.report import forget_warnings, noted
 warnings.simplefilter("once", RuntimeWarning)
 def issue():
     warnings.warn("once", RuntimeWarning)

@@ -20,7 +20,7 @@ from sparkdrain.shuffle.blocks import reports_in
 from sparkdrain.shuffle.complete import one_of_each
 from sparkdrain.stages.cluster.driver_address import driver_address
 from sparkdrain.stages.cluster.executors import executors
-from sparkdrain.stages.levels.level_jobs import LevelJobs
+from sparkdrain.stages.level_jobs import LevelJobs
 from sparkdrain.stages.spark.notes import Notes
 from sparkdrain.stages.telling.log_channel import log_server
 

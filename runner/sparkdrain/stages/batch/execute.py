@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import metrics_pb2
 
     from sparkdrain.invocation import Invocation
-    from sparkdrain.stages.telling.warned import Warned
+    from sparkdrain.stages.telling.report import Warned
 
 _RUNS = itertools.count(1)
 _NOTHING_TO_CUT = (

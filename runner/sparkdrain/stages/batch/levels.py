@@ -24,7 +24,7 @@ from sparkdrain.stages.batch.balanced_run import BalancedRun
 from sparkdrain.stages.batch.task import LevelTask
 from sparkdrain.stages.cluster.context import is_local
 from sparkdrain.stages.cluster.driver_address import driver_address
-from sparkdrain.stages.levels.level_jobs import LevelJobs
+from sparkdrain.stages.level_jobs import LevelJobs
 from sparkdrain.stages.shards.task_options import TaskOptions
 from sparkdrain.stages.spark.broadcast import FileBroadcast
 from sparkdrain.stages.spark.errors import JVM_LOST

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sparkdrain.shuffle.outbox import Outbox
     from sparkdrain.stages.shards.input import Input
     from sparkdrain.stages.shards.source import Source
-    from sparkdrain.stages.telling.warned import Warned
+    from sparkdrain.stages.telling.report import Warned
 
 
 class BatchSlot:

@@ -21,7 +21,7 @@ from sparkdrain.stages.telling.failure import guarded
 from sparkdrain.stages.telling.failure_channel import tell
 from sparkdrain.stages.telling.log_channel import LogSender
 from sparkdrain.stages.telling.progress import ticking
-from sparkdrain.stages.telling.warned import noted
+from sparkdrain.stages.telling.report import noted
 from sparkdrain.stages.workers.preparation import job_of
 from sparkdrain.stages.workers.worker import worker
 

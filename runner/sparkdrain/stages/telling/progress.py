@@ -56,12 +56,6 @@ class LevelProgress:
         """How long it has run."""
         return 0.0 if self.began is None else (self.ended or now) - self.began
 
-    def reset(self) -> None:
-        """Begin anew: when a job is run again, nothing that it did before counts."""
-        self.began = self.ended = None
-        self.live = {}
-        self.elements = self.shuffled = self.spilled = 0
-
     def tick(self, slot: int, elements: int) -> None:
         """A slot at work says how many elements it has handled."""
         if self.ended is None:
@@ -100,8 +94,8 @@ class JobProgress:
     def begin(self, level: int) -> None:
         """A level starts, for the first time or again."""
         with self._lock:
-            for later in self.levels[level:]:
-                later.reset()
+            # When a job is run again, nothing that it did before counts.
+            self.levels[level:] = [LevelProgress(later.steps) for later in self.levels[level:]]
             self.levels[level].began = self._clock()
 
     def tick(self, level: int, slot: int, elements: int) -> None:

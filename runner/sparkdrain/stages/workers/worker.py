@@ -17,7 +17,7 @@ from sparkdrain.graph.plan import Plan
 from sparkdrain.hosts.orphans import JOB_VARIABLE, children_of, end_orphans_of_job, is_of_job
 from sparkdrain.side_inputs.file import SideFile
 from sparkdrain.stages.telling.job_over import when_over
-from sparkdrain.stages.telling.warned import forget_warnings
+from sparkdrain.stages.telling.report import forget_warnings
 from sparkdrain.stages.workers.preparation import Preparation, go_to, prepare
 
 if TYPE_CHECKING:
