@@ -136,9 +136,19 @@ def check_carried(dofn: DoFn) -> None:
 
 
 def given(dofn: Any) -> tuple[DoFn, Concurrency] | None:
-    """What ``Concurrently`` was given, if it has made ``dofn``."""
+    """What ``Concurrently`` was given, or Beam's ``AsyncWrapper``, if that has made ``dofn``.
+
+    Of an ``AsyncWrapper``, the DoFn comes without the wrapper's state and timers.
+    """
     found: tuple[DoFn, Concurrency] | None = getattr(dofn, "__dict__", {}).get(_GIVEN)
-    return found
+    if found is not None:
+        return found
+    kinds = {(kind.__module__, kind.__name__) for kind in type(dofn).__mro__}
+    if ("apache_beam.transforms.async_dofn", "AsyncWrapper") not in kinds:
+        return None
+    settings = Concurrency(dofn._parallelism)  # noqa: SLF001 - it does not show it otherwise
+    uses_asyncio = getattr(dofn, "_use_asyncio", False)
+    return (_WrappedCoroutines if uses_asyncio else _Wrapped)(dofn), settings
 
 
 def _made(dofn: DoFn, settings: Concurrency) -> DoFn:
@@ -230,3 +240,27 @@ def letter(tag: str, element: Any, error: BaseException) -> TaggedOutput:
     """What a dead letter output gets, in the form that Beam's ``with_exception_handling`` has."""
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     return TaggedOutput(tag, (element, (type(error), repr(error), lines)))
+
+
+class _Wrapped(DoFn):
+    """What an ``AsyncWrapper`` does to an element, without what it does to keep it."""
+
+    def __init__(self, wrapper: Any) -> None:
+        super().__init__()
+        self._wrapper = wrapper
+
+    def setup(self) -> Any:
+        return self._wrapper._sync_fn.setup()  # noqa: SLF001
+
+    def process(self, element: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._wrapper.sync_fn_process(element, *args, **kwargs)
+
+    def teardown(self) -> Any:
+        return self._wrapper._sync_fn.teardown()  # noqa: SLF001
+
+
+class _WrappedCoroutines(_Wrapped):
+    """The same for one that uses asyncio."""
+
+    async def process(self, element: Any, *args: Any, **kwargs: Any) -> Any:
+        return await self._wrapper.async_fn_process(element, *args, **kwargs)

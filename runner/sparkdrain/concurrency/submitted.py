@@ -12,7 +12,6 @@ from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 from sparkdrain.concurrency.concurrently import check_carried, check_stateful, given
 from sparkdrain.concurrency.results import waits_anywhere
 from sparkdrain.concurrency.settings import Concurrency
-from sparkdrain.concurrency.wrapped import of_wrapper
 from sparkdrain.errors import BadOption, Unsupported
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def _check(name: str, transform: ParDo, chosen: AsyncStep | None) -> None:
     is_looked_at = isinstance(dofn, AbstractDoFnWrapper)
     while isinstance(dofn, AbstractDoFnWrapper):
         dofn = dofn.dofn
-    made = given(dofn) or of_wrapper(dofn)
+    made = given(dofn)
     if not (chosen or made or waits_anywhere(dofn)):
         return
     if is_looked_at and (chosen or made is None):

@@ -17,7 +17,6 @@ from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 from sparkdrain.concurrency.concurrently import check_stateful, given
 from sparkdrain.concurrency.results import LIFE, collect, is_asynchronous, waits_anywhere
 from sparkdrain.concurrency.settings import Concurrency
-from sparkdrain.concurrency.wrapped import of_wrapper
 from sparkdrain.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def concurrent_dofn(dofn: Any, chosen: AsyncStep | None) -> ConcurrentDoFn | Non
         dofn: as it was submitted.
         chosen: what an option says of the step.
     """
-    made = given(dofn) or of_wrapper(dofn)
+    made = given(dofn)
     if made is None:
         is_function = isinstance(dofn, CallableWrapperDoFn)
         if chosen is None and (is_function or not waits_anywhere(dofn)):
