@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence, Set
 
     from sparkdrain.hosts.line import Ask, HostId, HostRecord, Sight
-    from sparkdrain.lines.line import Endpoint, Line
+    from sparkdrain.lines.line import Line
     from sparkdrain.lines.server import Bind
 
 _CLOSE_SECONDS: Final = 30.0
@@ -42,11 +42,8 @@ class Leash:
         self._tell_loss: Callable[[], object] = lambda: None
         self._closed = False
         self._server = Server(bind, "leash", self._serve)
-
-    @property
-    def endpoint(self) -> Endpoint:
+        self.endpoint = self._server.endpoint
         """What tasks and hosts dial."""
-        return self._server.endpoint
 
     def hosts(self) -> tuple[HostRecord, ...]:
         """The latest host of every slot that has had one, ended ones too."""

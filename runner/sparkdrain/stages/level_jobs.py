@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.errors import Cancelled
 from sparkdrain.stages.cluster.context import local_disks
-from sparkdrain.stages.spark.broadcast import FileBroadcast
 from sparkdrain.stages.spark.errors import JOB_FAILED, JVM_LOST
 from sparkdrain.stages.spark.exchange import Exchange, partitioner
+from sparkdrain.stages.spark.files import FileBroadcast
 from sparkdrain.stages.spark.session import jvm_ended
 from sparkdrain.stages.telling.spark_error import as_error
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge, Plan, Stage
     from sparkdrain.rounds.context import Context
     from sparkdrain.stages.shards.codings import Codings
-    from sparkdrain.stages.shards.source import Source
+    from sparkdrain.stages.shards.input import Source
     from timers_state import Overlay
 
 

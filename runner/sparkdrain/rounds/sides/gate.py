@@ -15,9 +15,8 @@ from apache_beam.transforms.window import WindowedValue
 from typing_extensions import override
 
 from sparkdrain.shuffle.elements import mixed_run
-from sparkdrain.stages.shards.input import Input, Inside
+from sparkdrain.stages.shards.input import Input, Inside, Source
 from sparkdrain.stages.shards.inputs import ElementInput
-from sparkdrain.stages.shards.source import Source
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:

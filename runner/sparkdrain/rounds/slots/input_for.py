@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.context import Context
     from sparkdrain.rounds.sides.sides import Sides
     from sparkdrain.rounds.stable import Coverage
-    from sparkdrain.stages.shards.source import Source
+    from sparkdrain.stages.shards.input import Source
     from sparkdrain.stages.shards.turn import Turn
 
 

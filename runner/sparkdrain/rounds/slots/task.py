@@ -13,8 +13,7 @@ from sparkdrain.hosts.call import call
 from sparkdrain.hosts.home import Home
 from sparkdrain.hosts.line import HostId
 from sparkdrain.rounds.slots.service import SlotService
-from sparkdrain.stages.spark.broadcast import broadcast_file
-from sparkdrain.stages.spark.files import local_directories, scratch_directory
+from sparkdrain.stages.spark.files import broadcast_file, local_directories, scratch_directory
 from sparkdrain.stages.telling.failure import TaskFailed, guarded, task_failure
 from sparkdrain.stages.telling.log_channel import LogLimit, LogSender
 from sparkdrain.stages.workers.preparation import job_of

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.harness import Harness, Remainder
     from sparkdrain.rounds.sources.residuals import ResidualStore
     from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.shards.input import Count
-    from sparkdrain.stages.shards.source import Source
+    from sparkdrain.stages.shards.input import Count, Source
     from sparkdrain.stages.shards.turn import Budget, Turn
 
 _LOGGER = logging.getLogger(__name__)

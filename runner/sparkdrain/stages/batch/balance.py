@@ -7,13 +7,16 @@ a task of its own beside the running ones. ``choose`` decides; the rest carries 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.lines.server import Server
+from sparkdrain.stages.cluster.driver_address import driver_address
 from sparkdrain.v1 import lines_pb2
 from sparkdrain.wire import ControlMessage, sent_as
 
@@ -22,12 +25,15 @@ if TYPE_CHECKING:
 
     from sparkdrain.lines.line import Endpoint, Line
     from sparkdrain.lines.server import Bind
+    from sparkdrain.stages.spark.exchange import Exchange
+    from sparkdrain.stages.telling.report import SlotReport
 
 # A split costs a task, about a tenth of a second: what ends sooner is not worth it.
 _PATIENCE_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 _LONGEST_PATIENCE_SECONDS = 30.0
 _END_SECONDS = 1.0
+_GIFT_SECONDS = 30.0
 
 
 @sent_as(lines_pb2.FromLender)
@@ -92,6 +98,14 @@ class Gift:
     payload: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A slot beyond the layout's, and what it is to process."""
+
+    slot: int
+    gift: Gift
+
+
 class Balancer:
     """The driver's side, for one level.
 
@@ -118,12 +132,9 @@ class Balancer:
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._ask, name="balancer-ask", daemon=True)
         self._server = Server(bind, "balancer", self._serve)
-        self._thread.start()
-
-    @property
-    def endpoint(self) -> Endpoint:
+        self.endpoint = self._server.endpoint
         """What slots dial."""
-        return self._server.endpoint
+        self._thread.start()
 
     def expect(self, tasks: int) -> None:
         """That many more tasks will run."""
@@ -245,3 +256,85 @@ class Lending:
         if self._lost is not None:
             msg = f"restrictions that were given away were lost: {self._lost}"
             raise TruncatedInput(msg)
+
+
+class BalancedRun:
+    """Starts a task for every gift that a slot makes, and waits for all of them.
+
+    Args:
+        context: for what the cluster has.
+        slots: how many slots the level has; helpers are numbered from there.
+        exchange: makes the exchange of a helper.
+        reports: runs the exchange of a helper.
+        enter: prepares a thread for running Spark jobs of the level.
+    """
+
+    def __init__(
+        self,
+        context: Any,
+        slots: int,
+        exchange: Callable[[Helper], Exchange],
+        reports: Callable[[Exchange, Helper], list[SlotReport]],
+        enter: Callable[[], None],
+    ) -> None:
+        self._exchange = exchange
+        self._reports = reports
+        self._enter = enter
+        self._numbers = itertools.count(slots)
+        self._lock = threading.Lock()
+        self._helpers: list[Future[list[SlotReport]]] = []
+        self._arrived = threading.Condition(self._lock)
+        self.exchanges: list[Exchange] = []
+        cores = context.defaultParallelism
+        self._balancer = Balancer(driver_address(context), cores, self._accept)
+        self.endpoint = self._balancer.endpoint
+        """Where slots find the balancer."""
+        self._balancer.expect(slots)
+        self._threads = ThreadPoolExecutor(cores, "helper")
+
+    def _accept(self, gift: Gift) -> None:
+        self._balancer.expect(1)
+        with self._arrived:
+            helper = Helper(next(self._numbers), gift)
+            self._helpers.append(self._threads.submit(self._help, helper))
+            self._arrived.notify_all()
+
+    def _help(self, helper: Helper) -> list[SlotReport]:
+        self._enter()
+        exchange = self._exchange(helper)
+        with self._lock:
+            self.exchanges.append(exchange)
+        return self._reports(exchange, helper)
+
+    def wait(self, reports: list[SlotReport]) -> list[SlotReport]:
+        """The reports of the slots and of all that helped them, once all have ended.
+
+        Raises:
+            TruncatedInput: a gift that a slot reports has not arrived.
+        """
+        reports = list(reports)
+        done = 0
+        while True:
+            self._await(sum(report.gifts for report in reports))
+            with self._lock:
+                helpers = self._helpers[done:]
+            if not helpers:
+                return reports
+            wait(helpers)
+            for helper in helpers:
+                reports += helper.result()
+            done += len(helpers)
+
+    def _await(self, gifts: int) -> None:
+        with self._arrived:
+            arrived = self._arrived.wait_for(lambda: len(self._helpers) >= gifts, _GIFT_SECONDS)
+            if not arrived:
+                msg = f"{gifts - len(self._helpers)} of {gifts} gifts of restrictions were lost"
+                raise TruncatedInput(msg)
+
+    def __enter__(self) -> BalancedRun:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._balancer.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)

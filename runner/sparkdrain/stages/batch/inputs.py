@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Stage
     from sparkdrain.stages.batch.state import SlotState
     from sparkdrain.stages.shards.codings import Codings
-    from sparkdrain.stages.shards.source import Source
+    from sparkdrain.stages.shards.input import Source
 
 
 def parts_of_turn() -> tuple[Turn, Turn]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sparkdrain.graph.stateful import Stateful
     from sparkdrain.stages.batch.state import SlotState
     from sparkdrain.stages.shards.codings import Codings
-    from sparkdrain.stages.shards.source import Source
+    from sparkdrain.stages.shards.input import Source
     from sparkdrain.stages.shards.turn import Turn
 
 # So many keys have a round at a time: what is at work fits into a processor's cache.

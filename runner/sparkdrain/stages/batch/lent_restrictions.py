@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.shards.source import Source
+    from sparkdrain.stages.shards.input import Source
     from sparkdrain.stages.shards.turn import Turn
 
 

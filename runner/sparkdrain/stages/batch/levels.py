@@ -20,14 +20,14 @@ from sparkdrain.shuffle.complete import Completeness, agree, one_of_each
 from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.shuffle.sort_merging import SortMerger
 from sparkdrain.side_inputs.file import write_side_file
-from sparkdrain.stages.batch.balanced_run import BalancedRun
+from sparkdrain.stages.batch.balance import BalancedRun
 from sparkdrain.stages.batch.task import LevelTask
 from sparkdrain.stages.cluster.context import is_local
 from sparkdrain.stages.cluster.driver_address import driver_address
 from sparkdrain.stages.level_jobs import LevelJobs
 from sparkdrain.stages.shards.task_options import TaskOptions
-from sparkdrain.stages.spark.broadcast import FileBroadcast
 from sparkdrain.stages.spark.errors import JVM_LOST
+from sparkdrain.stages.spark.files import FileBroadcast
 from sparkdrain.stages.spark.notes import Notes
 from sparkdrain.stages.telling.failure_channel import first_failure
 from sparkdrain.stages.telling.job_over import JobOver

@@ -15,8 +15,7 @@ from sparkdrain.fnapi.harnesses import harnesses
 from sparkdrain.hosts.service import Abandoned
 from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout
 from sparkdrain.stages.batch.slot import BatchSlot
-from sparkdrain.stages.spark.broadcast import broadcast_file
-from sparkdrain.stages.spark.files import scratch_directory
+from sparkdrain.stages.spark.files import broadcast_file, scratch_directory
 from sparkdrain.stages.telling.failure import guarded
 from sparkdrain.stages.telling.failure_channel import tell
 from sparkdrain.stages.telling.log_channel import LogSender
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.lines.line import Endpoint
     from sparkdrain.shuffle.complete import Producer
-    from sparkdrain.stages.batch.balance import Gift
+    from sparkdrain.stages.batch.balance import Helper
     from sparkdrain.stages.shards.task_options import TaskOptions
     from sparkdrain.stages.spark.notes import Notes
     from sparkdrain.stages.workers.preparation import Preparation
@@ -40,14 +39,6 @@ if TYPE_CHECKING:
 # Blocks that wait for Spark to take them.
 _ROOM: Final = 4
 _PATIENCE_SECONDS: Final = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Helper:
-    """A slot beyond the layout's, and what it is to process."""
-
-    slot: int
-    gift: Gift
 
 
 @dataclass(frozen=True, slots=True)

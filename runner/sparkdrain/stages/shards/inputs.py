@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Stage
     from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.shards.input import Count
-    from sparkdrain.stages.shards.source import Source
+    from sparkdrain.stages.shards.input import Count, Source
     from sparkdrain.stages.shards.turn import Turn
 
 _IMPULSE = GlobalWindows.windowed_value(b"")

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.graph.plan import EdgeId
-from sparkdrain.stages.shards.source import Source
+from sparkdrain.stages.shards.input import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
