@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.drain.deadline import Deadline
-from sparkdrain.drain.limits import LimitKind, Limits, Verdict
+from sparkdrain.drain.limits import LimitKind, Limits
 
 MILLISECONDS = st.integers(-5, 100_000)
 
@@ -30,14 +30,6 @@ def test_a_limit_that_is_off_stays_off_whichever_others_are_on(which, others):
 def test_what_goes_on_is_told_again_when_it_has_taken_twice_as_long():
     limits = Limits.of(0, 0, 3000, "wait")
     assert [limits.due(LimitKind.DRAIN, told) for told in range(4)] == [3, 6, 12, 24]
-
-
-@pytest.mark.parametrize(
-    ("policy", "verdict"),
-    [("fail", Verdict.FAIL), ("cancel", Verdict.CANCEL), ("wait", Verdict.TELL)],
-)
-def test_the_policy_says_what_follows(policy, verdict):
-    assert Limits(policy=policy).verdict() is verdict
 
 
 def test_what_is_said_names_the_option_the_limit_and_the_policy():
@@ -73,9 +65,7 @@ class Time:
 
 def exceeded(limits: Limits, until: float = 100, taken: float = 0.0) -> list:
     time, heard = Time(until), []
-    deadline = Deadline(
-        limits, lambda verdict, taken: heard.append((verdict, taken)), time, time, time.start_thread
-    )
+    deadline = Deadline(limits, heard.append, time, time, time.start_thread)
     deadline.start(taken)
     for watch in time.watches:
         watch()
@@ -85,13 +75,12 @@ def exceeded(limits: Limits, until: float = 100, taken: float = 0.0) -> list:
 
 
 def test_a_drain_that_takes_too_long_is_told_once():
-    assert exceeded(Limits.of(0, 0, 5000, "fail")) == [(Verdict.FAIL, 5.0)]
-    assert exceeded(Limits.of(0, 0, 5000, "cancel")) == [(Verdict.CANCEL, 5.0)]
+    assert exceeded(Limits.of(0, 0, 5000, "fail")) == [5.0]
+    assert exceeded(Limits.of(0, 0, 5000, "cancel")) == [5.0]
 
 
 def test_with_the_policy_to_wait_it_is_told_again_and_again():
-    told = exceeded(Limits.of(0, 0, 5000, "wait"))
-    assert told == [(Verdict.TELL, seconds) for seconds in (5.0, 10.0, 20.0, 40.0, 80.0)]
+    assert exceeded(Limits.of(0, 0, 5000, "wait")) == [5.0, 10.0, 20.0, 40.0, 80.0]
 
 
 def test_a_drain_that_ends_in_time_is_not_told_of():
@@ -99,8 +88,8 @@ def test_a_drain_that_ends_in_time_is_not_told_of():
 
 
 def test_what_it_has_taken_in_lives_before_this_one_counts():
-    assert exceeded(Limits.of(0, 0, 5000, "fail"), until=4, taken=3) == [(Verdict.FAIL, 5.0)]
-    assert exceeded(Limits.of(0, 0, 5000, "fail"), taken=9) == [(Verdict.FAIL, 9.0)]
+    assert exceeded(Limits.of(0, 0, 5000, "fail"), until=4, taken=3) == [5.0]
+    assert exceeded(Limits.of(0, 0, 5000, "fail"), taken=9) == [9.0]
 
 
 def test_limits_of_other_kinds_do_not_end_a_drain():

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from sparkdrain.drain.limits import LimitKind, Verdict
+from sparkdrain.drain.limits import LimitKind
 from sparkdrain.drain.monitor import in_thread, no_thread
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class Deadline:
     """Tells when a drain takes longer than it may: once, or with the policy "wait" ever again.
 
     Args:
-        exceeded: called in a thread of its own with what is to be done and the seconds it took.
+        exceeded: called in a thread of its own with the seconds that it took.
         pause: waits.
         start_thread: has something done beside, and answers how to wait for its end.
     """
@@ -28,7 +28,7 @@ class Deadline:
     def __init__(
         self,
         limits: Limits,
-        exceeded: Callable[[Verdict, float], object],
+        exceeded: Callable[[float], object],
         pause: Pause | None = None,
         clock: Callable[[], float] = time.monotonic,
         start_thread: Callable[[Callable[[], None]], Callable[[], None]] = in_thread,
@@ -64,8 +64,7 @@ class Deadline:
                 if self._pause.wait(due - taken):
                     return
                 continue
-            verdict = self._limits.verdict()
-            self._exceeded(verdict, taken)
-            if verdict is not Verdict.TELL:
+            self._exceeded(taken)
+            if self._limits.policy != "wait":
                 return
             told += 1

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final, Literal, Protocol
 
 Policy = Literal["fail", "cancel", "wait"]
+"""What becomes of a job in which something takes longer than it may. One that waits is told of."""
 
 
 class Limiting(Protocol):
@@ -43,19 +41,6 @@ class LimitKind(enum.Enum):
     """A drain from the request to the end."""
 
 
-class Verdict(enum.Enum):
-    """What is to be done about something that takes longer than it may."""
-
-    FAIL = enum.auto()
-    CANCEL = enum.auto()
-    TELL = enum.auto()
-
-
-_VERDICTS: Final[Mapping[Policy, Verdict]] = {
-    "fail": Verdict.FAIL,
-    "cancel": Verdict.CANCEL,
-    "wait": Verdict.TELL,
-}
 _DOING: Final = {
     LimitKind.ELEMENT: "has worked on the elements of one round",
     LimitKind.WATERMARK: "has been firing windows and timers in one round",
@@ -113,10 +98,6 @@ class Limits:
         """
         limit = self.seconds(kind)
         return None if limit is None else limit * 2.0**told
-
-    def verdict(self) -> Verdict:
-        """What is to be done when something is due."""
-        return _VERDICTS[self.policy]
 
     def told(self, kind: LimitKind, who: str, taken: float, more: str = "") -> str:
         """What is said about it.

@@ -16,7 +16,7 @@ from sparkdrain.coordination.metadata import MetadataError, pass_over
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.deadline import Deadline
-from sparkdrain.drain.limits import LimitKind, Limits, Verdict
+from sparkdrain.drain.limits import LimitKind, Limits
 from sparkdrain.drain.monitor import DrainMonitor
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.runs import GOOD_ENDS, DrainDisabled, NoSuchRun, Run
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sparkdrain.coordination.metadata import MetadataStore
+    from sparkdrain.drain.limits import Policy
     from sparkdrain.drain.phases import DrainPhase
     from sparkdrain.drain.runs import RunState
     from sparkdrain.options import JobSettings
@@ -42,8 +43,8 @@ class Drained(Protocol):
     def drain_began(self) -> None:
         """The job is being drained from now on, if it is not over."""
 
-    def give_up(self, verdict: Verdict, text: str) -> None:
-        """End the job, because its drain takes too long."""
+    def give_up(self, policy: Policy, text: str) -> None:
+        """End the job as the policy says, because its drain takes too long."""
 
 
 @dataclass(slots=True)
@@ -168,8 +169,10 @@ class JobDrain:
         with self._lock:
             self._run = run
             opened.has_begun = True
-            opened.monitor = self._listener(opened.store) if self._settings.drain else None
+            if self._settings.drain:
+                opened.monitor = DrainMonitor(opened.store, self.run_id, self._interval)
         if opened.monitor is not None:
+            opened.monitor.on_drain(self.signal.request)
             opened.monitor.start()
         self._has_begun_or_ended.set()
         if self._is_asked:  # by a caller who waits: before the engine reads anything
@@ -281,11 +284,6 @@ class JobDrain:
         )
         self._job.message(_M.JOB_MESSAGE_WARNING, text)
 
-    def _listener(self, store: MetadataStore) -> DrainMonitor:
-        monitor = DrainMonitor(store, self.run_id, self._interval)
-        monitor.on_drain(self.signal.request)
-        return monitor
-
     def _check_not_asked(self, store: MetadataStore, run: Run) -> None:
         if self._settings.drain:
             return
@@ -319,12 +317,12 @@ class JobDrain:
                 heard = records.first_heard(self._open.store, notification, now)
         return (now - heard) / 1e6
 
-    def _exceeded(self, verdict: Verdict, taken: float) -> None:
+    def _exceeded(self, taken: float) -> None:
         text = self._limits.told(LimitKind.DRAIN, f"The run {self.run_id!r}", taken)
-        if verdict is Verdict.TELL:
+        if self._limits.policy == "wait":
             self._job.message(_M.JOB_MESSAGE_WARNING, text)
         else:
-            self._job.give_up(verdict, text)
+            self._job.give_up(self._limits.policy, text)
 
     @contextlib.contextmanager
     def _warning(self, what: str) -> Iterator[None]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, cast
 from apache_beam.portability.api import beam_job_api_pb2
 from typing_extensions import override
 
-from sparkdrain.drain.limits import Verdict
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.runs import Run
 from sparkdrain.errors import Cancelled, DrainLimitExceeded
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2, metrics_pb2
     from google.protobuf.timestamp_pb2 import Timestamp
 
+    from sparkdrain.drain.limits import Policy
     from sparkdrain.drain.progress import DrainProgress
     from sparkdrain.drain.runs import RunState
     from sparkdrain.invocation import Outcome
@@ -184,7 +184,7 @@ class Job(ServedJob, Observer, Drained):
         except BaseException as error:  # noqa: BLE001
             policy = self.submission.settings.drain_limit_policy
             if isinstance(error, DrainLimitExceeded) and policy == "cancel":
-                self.give_up(Verdict.CANCEL, str(error))
+                self.give_up("cancel", str(error))
             if self._given_up is not None:
                 return self._fail(DrainLimitExceeded(self._given_up))
             if self._cancel.is_cancelled():
@@ -283,8 +283,8 @@ class Job(ServedJob, Observer, Drained):
                 self._story.move(_S.DRAINING)
 
     @override
-    def give_up(self, verdict: Verdict, text: str) -> None:
-        if verdict is Verdict.CANCEL:
+    def give_up(self, policy: Policy, text: str) -> None:
+        if policy == "cancel":
             self.message(_M.JOB_MESSAGE_WARNING, text)
             self.cancel()
             return

@@ -9,12 +9,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.drain.limits import LimitKind, Limits, Verdict
 from sparkdrain.errors import DrainLimitExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
+
+    from sparkdrain.drain.limits import LimitKind, Limits
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ def limited(
         """Raise; or tell, and answer after how many seconds to come again."""
         nonlocal times
         taken = clock() - began
-        if limits.verdict() is not Verdict.TELL:
+        if limits.policy != "wait":
             raise DrainLimitExceeded(limits.told(kind, who, taken))
         if taken >= (limits.due(kind, times) or 0.0):
             _LOGGER.warning("%s", limits.told(kind, who, taken))
