@@ -49,6 +49,7 @@ class Reached(MemoryMetadataStore):
 
     def __init__(self, spaces: SharedSpaces, machine: Machine) -> None:
         super().__init__(spaces)
+        self._machine = machine
         self._handle = HandleOf(machine)
 
 
