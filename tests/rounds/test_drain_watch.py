@@ -68,7 +68,7 @@ class TestWatch:
             Left("Group", 4, 3, windows=20),
         )
         assert told[-1].hold.reason == "windows"
-        assert told[-1].hold.since == 0
+        assert told[-1].held_since == 0
 
     def test_each_phase_of_a_drain_is_told_at_once(self):
         drain, told, watch = watched()

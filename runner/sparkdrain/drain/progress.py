@@ -79,23 +79,6 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class OldestHold:
-    """What keeps the time of the job back the most.
-
-    Attributes:
-        stage: where.
-        reason: what it is, see "Event time" in docs/streaming.md.
-        time: event time that it holds, microseconds since 1970.
-        since: processing time from which on it was the oldest one, microseconds since 1970.
-    """
-
-    stage: str
-    reason: str
-    time: int
-    since: int
-
-
-@dataclass(frozen=True, slots=True)
 class DrainProgress:
     """A drain at one moment. Times are microseconds of processing time since 1970.
 
@@ -103,6 +86,7 @@ class DrainProgress:
         began: when the engine heard of the drain.
         stages: what is left of each, in the order of the pipeline.
         hold: the oldest one; None if nothing is held back.
+        held_since: when ``hold`` became the oldest one.
         peak: the most things that were inside at once since the drain began.
         peak_time: when that was, the last time.
     """
@@ -111,7 +95,8 @@ class DrainProgress:
     began: int
     now: int
     stages: tuple[Left, ...] = ()
-    hold: OldestHold | None = None
+    hold: Hold | None = None
+    held_since: int = 0
     peak: int = 0
     peak_time: int = 0
     phase: DrainPhase = DrainPhase.READING
@@ -165,18 +150,9 @@ def advanced(
     stages: dict[str, Left] = {}
     for one in left:
         stages[one.stage] = stages[one.stage].plus(one) if one.stage in stages else one
-    after = replace(
-        before, now=now, stages=tuple(stages.values()), hold=_oldest(before, now, holds)
-    )
+    hold = min(holds, key=lambda hold: (hold.time, hold.stage, hold.reason), default=None)
+    since = before.held_since if hold == before.hold else now
+    after = replace(before, now=now, stages=tuple(stages.values()), hold=hold, held_since=since)
     if after.things >= before.peak:
         return replace(after, peak=after.things, peak_time=now)
     return after
-
-
-def _oldest(before: DrainProgress, now: int, holds: Sequence[Hold]) -> OldestHold | None:
-    if not holds:
-        return None
-    first = min(holds, key=lambda hold: (hold.time, hold.stage, hold.reason))
-    found = OldestHold(first.stage, first.reason, first.time, now)
-    same = before.hold is not None and replace(found, since=before.hold.since) == before.hold
-    return before.hold if same else found

@@ -47,7 +47,7 @@ def line(progress: DrainProgress) -> str:
     if progress.expected_end == progress.now:
         parts.append(f"after {(progress.now - progress.began) / 1e6:.1f} s")
     if progress.hold is not None:
-        seconds = (progress.now - progress.hold.since) / 1e6
+        seconds = (progress.now - progress.held_since) / 1e6
         parts.append(
             f"held by {progress.hold.reason} of {progress.hold.stage!r} for {seconds:.0f} s"
         )
