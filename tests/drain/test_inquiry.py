@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import threading
 
-from sparkdrain.drain.inquiry import Inquiry
 from sparkdrain.drain.progress import began
+from sparkdrain.drain.signal import Inquiry
 
 PROGRESS = began("mine", 1)
 

@@ -14,6 +14,8 @@ from sparkdrain.errors import BadOption, SparkDrainError
 VERSION: Final = 1
 """Number of the written form; raised whenever a field is removed or means something else."""
 
+EPOCH: Final = dt.datetime.fromtimestamp(0, dt.timezone.utc)
+
 _FIELDS: Final = ("version", "uuid", "run_id", "mode", "time")
 _LONGEST_SHOWN: Final = 200
 
@@ -62,7 +64,7 @@ class DrainNotification:
         Raises:
             BadOption: the run id is blank.
         """
-        time = _EPOCH + dt.timedelta(microseconds=now)
+        time = EPOCH + dt.timedelta(microseconds=now)
         return cls(uuid.uuid4(), run_id, DrainMode.DEFAULT, time)
 
     def encode(self) -> bytes:
@@ -85,13 +87,10 @@ class DrainNotification:
         """
         try:
             return _read(data)
-        except (UnicodeDecodeError, ValueError, TypeError, RecursionError, BadOption) as error:
+        except (ValueError, TypeError, RecursionError, BadOption) as error:
             shown = repr(data[:_LONGEST_SHOWN])
             message = f"This is not a drain notification: {error} It reads {shown}."
             raise UnreadableNotification(message) from error
-
-
-_EPOCH: Final = dt.datetime.fromtimestamp(0, dt.timezone.utc)
 
 
 def _read(data: bytes) -> DrainNotification:

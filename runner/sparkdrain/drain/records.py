@@ -6,7 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.coordination.metadata import CorruptRecord, pass_over
-from sparkdrain.drain.notification import DrainNotification, UnreadableNotification
+from sparkdrain.drain.notification import EPOCH, DrainNotification, UnreadableNotification
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -19,8 +19,6 @@ HEARD: Final = "sparkdrain-drain-heard-v1"
 
 EXPIRY: Final = dt.timedelta(days=30)
 """How old a notification is when a run that begins removes it."""
-
-_EPOCH: Final = dt.datetime.fromtimestamp(0, dt.timezone.utc)
 
 Unreadable = CorruptRecord | UnreadableNotification
 
@@ -91,9 +89,7 @@ def clean_up(store: MetadataStore, run_id: str) -> int:
         How many there were.
     """
     own = [each for each in read(store, pass_over) if each.run_id == run_id]
-    for notification in own:
-        store.remove(NAMESPACE, str(notification.id))
-        store.remove(HEARD, str(notification.id))
+    _remove(store, own)
     return len(own)
 
 
@@ -110,11 +106,9 @@ def expire(store: MetadataStore, run_id: str, now: int) -> list[DrainNotificatio
     Returns:
         Those that were removed.
     """
-    oldest = _EPOCH + dt.timedelta(microseconds=now) - EXPIRY
+    oldest = EPOCH + dt.timedelta(microseconds=now) - EXPIRY
     gone = [each for each in read(store, pass_over) if each.time < oldest and each.run_id != run_id]
-    for notification in gone:
-        store.remove(NAMESPACE, str(notification.id))
-        store.remove(HEARD, str(notification.id))
+    _remove(store, gone)
     return gone
 
 
@@ -130,6 +124,12 @@ def clean_up_all(store: MetadataStore) -> int:
     for key in store.all(HEARD, pass_over):
         store.remove(HEARD, key)
     return len(keys)
+
+
+def _remove(store: MetadataStore, notifications: Iterable[DrainNotification]) -> None:
+    for notification in notifications:
+        store.remove(NAMESPACE, str(notification.id))
+        store.remove(HEARD, str(notification.id))
 
 
 def _age(notification: DrainNotification) -> tuple[object, str]:

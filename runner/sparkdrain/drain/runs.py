@@ -134,7 +134,7 @@ def resumed(store: MetadataStore, run: Run) -> Run:
         StoreDown: the store cannot be used now.
     """
     before = [each for each in known(store) if _shares_checkpoints(each, run)]
-    last = max(before, key=_by_lease, default=None)
+    last = max(before, key=lambda each: (each.epoch, each.began, each.run_id), default=None)
     if last is None or last.state in GOOD_ENDS:
         return run
     return dataclasses.replace(run, run_id=last.run_id)
@@ -262,7 +262,7 @@ def _known(records: Mapping[str, Versioned]) -> list[Run]:
         else run
         for run in found
     )
-    return sorted(told, key=_newest)
+    return sorted(told, key=lambda run: (-run.began, run.run_id))
 
 
 def find(store: MetadataStore, name: str) -> Run:
@@ -358,11 +358,3 @@ def _forget_old(store: MetadataStore) -> None:
         # Only what was seen is removed: the run may have been taken up again meanwhile.
         if (record := found.get(run.run_id)) is not None:
             store.remove(NAMESPACE, run.run_id, record.version)
-
-
-def _by_lease(run: Run) -> tuple[int, int, str]:
-    return run.epoch, run.began, run.run_id
-
-
-def _newest(run: Run) -> tuple[int, str]:
-    return -run.began, run.run_id
