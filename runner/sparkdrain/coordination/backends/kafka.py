@@ -11,7 +11,6 @@ import secrets
 import stat
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +32,7 @@ from sparkdrain.coordination.metadata import (
     StoreDown,
     Versioned,
     fail,
+    version_of,
 )
 from sparkdrain.coordination.stores import StoreReach
 from sparkdrain.coordination.timed_store import TimedStore
@@ -147,14 +147,6 @@ def client_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     return for_kafka_python(settings)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The newest write of a key. ``value`` is None if it removed the record."""
-
-    value: bytes | None
-    write: str
-
-
 class KafkaStore(MetadataStore):
     """See ``MetadataStore``; a value has at most ``_LIMIT`` bytes.
 
@@ -190,7 +182,7 @@ class KafkaStore(MetadataStore):
             "bootstrap_servers": self._servers.split(","),
         }
         self._lock = threading.Lock()
-        self._view: dict[tuple[str, str], _Seen] = {}
+        self._view: dict[tuple[str, str], Versioned] = {}
         self._reads_anew_at = 0.0
         self._awaited, self._was_read = "", False
         self._producer: Any = None
@@ -219,7 +211,7 @@ class KafkaStore(MetadataStore):
     @override
     def get(self, namespace: str, key: str) -> Versioned | None:
         with self._at_end(namespace, key):
-            return _versioned(self._view.get((namespace, key)))
+            return self._view.get((namespace, key))
 
     @override
     def put(self, namespace: str, key: str, value: bytes, version: str = ANY) -> str | None:
@@ -240,11 +232,8 @@ class KafkaStore(MetadataStore):
         with self._at_end(namespace):
             return {
                 key: found
-                for (space, key), seen in self._view.items()
-                if space == namespace
-                and key.startswith(prefix)
-                and key not in without
-                and (found := _versioned(seen)) is not None
+                for (space, key), found in self._view.items()
+                if space == namespace and key.startswith(prefix) and key not in without
             }
 
     @override
@@ -267,7 +256,7 @@ class KafkaStore(MetadataStore):
                     is_at_end = True
                     if self._was_read:  # the answer to the commit was lost
                         return write
-                if version not in (ANY, _version(self._view.get((namespace, key)))):
+                if version not in (ANY, version_of(self._view.get((namespace, key)))):
                     if is_at_end:
                         return None
                     self._read_on()
@@ -282,7 +271,7 @@ class KafkaStore(MetadataStore):
                         raise
                     time.sleep(random.uniform(0.01, 0.1))  # noqa: S311 - against writers in step
                     continue
-                self._view[namespace, key] = _Seen(value, write)
+                self._see(namespace, key, value, write)
                 return write
 
     def _fence(self) -> None:
@@ -346,8 +335,15 @@ class KafkaStore(MetadataStore):
         if record.key is None or write is None:
             return  # none of this class's
         namespace, _, key = record.key.decode().partition("\x00")
-        self._view[namespace, key] = _Seen(record.value, write.decode())
+        self._see(namespace, key, record.value, write.decode())
         self._was_read = self._was_read or write.decode() == self._awaited
+
+    def _see(self, namespace: str, key: str, value: bytes | None, write: str) -> None:
+        """Take the newest write of a key, which has removed the record if there is no value."""
+        if value is None:
+            self._view.pop((namespace, key), None)
+        else:
+            self._view[namespace, key] = Versioned(value, write)
 
     def _make_topic(self, topic: str) -> None:
         admin = self._client(KafkaAdminClient)
@@ -405,11 +401,3 @@ class KafkaStore(MetadataStore):
             if consumer is not None:
                 with contextlib.suppress(KafkaError):
                     consumer.close(autocommit=False)
-
-
-def _version(seen: _Seen | None) -> str:
-    return ABSENT if seen is None or seen.value is None else seen.write
-
-
-def _versioned(seen: _Seen | None) -> Versioned | None:
-    return None if seen is None or seen.value is None else Versioned(seen.value, seen.write)
