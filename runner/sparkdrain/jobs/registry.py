@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import threading
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sparkdrain.errors import SparkDrainError
+
+if TYPE_CHECKING:
+    from sparkdrain.jobs.served import ServedJob
 
 
 class NoSuchJob(SparkDrainError):
     """No job of that id is known here, or it was so long ago that it was forgotten."""
 
 
-class _Job(Protocol):
-    @property
-    def is_running(self) -> bool: ...
-
-
-J = TypeVar("J", bound=_Job)
+J = TypeVar("J", bound="ServedJob")
 
 
 class Registry(Generic[J]):

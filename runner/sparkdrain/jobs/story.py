@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_job_api_pb2
@@ -25,22 +24,6 @@ _S = beam_job_api_pb2.JobState
 _MOST_STATES: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class SoFar:
-    """What has happened to a job already.
-
-    Attributes:
-        states: all of them, oldest first; empty for a new job.
-        told: messages and states that are kept, oldest first.
-    """
-
-    states: Sequence[beam_job_api_pb2.JobStateEvent] = ()
-    told: Sequence[beam_job_api_pb2.JobMessagesResponse] = ()
-
-
-_NOTHING: Final = SoFar()
-
-
 class JobStory:
     """States and messages of one job, as its clients follow them. Thread-safe.
 
@@ -56,24 +39,26 @@ class JobStory:
         self,
         clock: Callable[[], Timestamp],
         record: Callable[[beam_job_api_pb2.JobMessagesResponse], object] | None = None,
-        so_far: SoFar = _NOTHING,
+        states: Sequence[beam_job_api_pb2.JobStateEvent] = (),
+        told: Sequence[beam_job_api_pb2.JobMessagesResponse] = (),
     ) -> None:
         """Begin a story with the state STOPPED, or go on with one.
 
         Args:
             clock: the time now.
             record: takes every message and state before clients can see it.
-            so_far: what was recorded in another life of the service.
+            states: all that were recorded in another life of the service, oldest first.
+            told: messages and states that are kept of it, oldest first.
         """
         self.lock = threading.RLock()
-        self.messages = Messages(clock, record=record, so_far=so_far.told)
+        self.messages = Messages(clock, record=record, so_far=told)
         self.states = MessageFeed[beam_job_api_pb2.JobStateEvent](_MOST_STATES)
         self._finished = threading.Event()
         self._clock = clock
-        self._history = list(so_far.states)
-        for event in so_far.states:
+        self._history = list(states)
+        for event in states:
             self.states.append(event)
-        if not so_far.states:
+        if not states:
             self._enter(_S.STOPPED)
         elif self.state.state in TERMINAL:
             self._close()

@@ -17,7 +17,7 @@ from sparkdrain.jobs.served import ServedJob, ServedJobs, Submission
 from sparkdrain.jobs.states import TERMINAL
 from sparkdrain.jobs.story import JobStory
 from sparkdrain.server.driven_job import DrivenJob, Facilities
-from sparkdrain.server.ended_job import EndedJob, so_far
+from sparkdrain.server.ended_job import EndedJob, story_of
 from sparkdrain.server.journal import Journal
 from sparkdrain.server.names import Names
 from sparkdrain.server.queue import Admission
@@ -187,7 +187,7 @@ class DrivenJobs(ServedJobs):
             options["beam:option:resume:v1"] = True
         submission = Submission.of(head.job_id, request, endpoint)
         journal = Journal(self._store, head)
-        story = JobStory(now, journal.take, so_far(self._store, head))
+        story = story_of(self._store, head, journal.take)
         job = DrivenJob(submission, self._facilities, journal, story)
         if resumes:
             text = "The job service was restarted. The job goes on from its newest checkpoint."
@@ -197,7 +197,7 @@ class DrivenJobs(ServedJobs):
 
     def _end(self, head: StoredJob, state: int, why: str) -> None:
         journal = Journal(self._store, head)
-        story = JobStory(now, journal.take, so_far(self._store, head))
+        story = story_of(self._store, head, journal.take)
         if why:
             story.messages.failed("DriverLost", why)
         story.move(state)

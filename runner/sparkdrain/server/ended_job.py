@@ -10,7 +10,7 @@ from typing_extensions import override
 from sparkdrain.jobs.messages import now
 from sparkdrain.jobs.served import DryRun, ServedJob
 from sparkdrain.jobs.states import IllegalTransition, name
-from sparkdrain.jobs.story import JobStory, SoFar
+from sparkdrain.jobs.story import JobStory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ class EndedJob(ServedJob):
     @property
     @override
     def story(self) -> JobStory:
-        return JobStory(now, so_far=so_far(self._store, self.head))
+        return story_of(self._store, self.head)
 
     @property
     @override
@@ -83,7 +83,11 @@ class EndedJob(ServedJob):
         return self._store.metrics(self.head)
 
 
-def so_far(store: JobStore, head: StoredJob) -> SoFar:
-    """What is stored of a job."""
+def story_of(
+    store: JobStore,
+    head: StoredJob,
+    record: Callable[[api.JobMessagesResponse], object] | None = None,
+) -> JobStory:
+    """The story of a stored job; ``record`` takes what follows."""
     states = [api.JobStateEvent.FromString(each) for each in head.states]
-    return SoFar(states, store.messages(head))
+    return JobStory(now, record, states, store.messages(head))

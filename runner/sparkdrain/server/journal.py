@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from typing import TYPE_CHECKING, Final
@@ -14,7 +15,7 @@ from sparkdrain.jobs.messages import CAPACITY
 from sparkdrain.v1.server_pb2 import StoredJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from sparkdrain.jobs.served import Submission
     from sparkdrain.server.job_store import JobStore
@@ -90,22 +91,22 @@ class Journal:
 
     def keep_metrics(self, metrics: api.MetricResults) -> None:
         """Take the last metrics of the job; they are durable with its last state."""
-        with self._lock:
-            self._try(lambda: self._store.write_metrics(self.head, metrics))
+        with self._lock, self._warning():
+            self._store.write_metrics(self.head, metrics)
 
     def _write(self) -> None:
-        if self._is_open:
-            self._try(self._write_now)
+        if not self._is_open:
+            return
+        with self._warning():
+            if self._unwritten:
+                self._store.write_messages(self.head, self._unwritten, CAPACITY)
+                self._unwritten = []
+            self._store.write_head(self.head)
 
-    def _write_now(self) -> None:
-        if self._unwritten:
-            self._store.write_messages(self.head, self._unwritten, CAPACITY)
-            self._unwritten = []
-        self._store.write_head(self.head)
-
-    def _try(self, write: Callable[[], object]) -> None:
+    @contextlib.contextmanager
+    def _warning(self) -> Iterator[None]:
         try:
-            write()
+            yield
         except MetadataError as error:
             _LOGGER.warning(
                 "Job %s goes on, but a restart of the server would not know how: %s",
