@@ -29,7 +29,7 @@ from sparkdrain.drain.notification import DrainMode, DrainNotification
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.runs import Run
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
-from sparkdrain.local_state.content import FileContent
+from sparkdrain.local_state.files import FileContent
 from sparkdrain.local_state.notes import SlotNote
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.kept_finalizers import FINALIZERS_STATE_ID, KeptFinalizers

@@ -10,7 +10,10 @@ import fcntl
 import os
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 _LOCKS_OF_THIS_MACHINE: Final = Path("/proc/locks")
@@ -78,6 +81,25 @@ def open_locked(path: Path, seconds: float, *, shared: bool = False, make: bool 
             os.close(descriptor)
             raise
         os.close(descriptor)  # the file was removed meanwhile
+
+
+@contextlib.contextmanager
+def locked_now(path: Path, *, make: bool = True) -> Iterator[None]:
+    """Have the lock of a file to itself meanwhile, without waiting for it.
+
+    Args:
+        make: whether to make the file if it is not there.
+
+    Raises:
+        BlockingIOError: another process has the lock.
+        OSError: the file cannot be opened or locked.
+    """
+    descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if make else 0), 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _holder(descriptor: int) -> str:

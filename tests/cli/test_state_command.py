@@ -9,7 +9,7 @@ from rich.console import Console
 
 from sparkdrain.cli import state
 from sparkdrain.cli.main import main
-from sparkdrain.local_state.content import FileContent
+from sparkdrain.local_state.files import FileContent
 from sparkdrain.local_state.folder import StateFolder
 from sparkdrain.local_state.notes import SlotNote
 from sparkdrain.local_state.slot_files import SlotFiles

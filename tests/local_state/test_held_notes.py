@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from sparkdrain.local_state.content import FileContent
+from sparkdrain.local_state.files import FileContent
 from sparkdrain.local_state.notes import HeldNote, SlotNote, forget, found_notes
 
 A, B = FileContent("a" * 64, 10), FileContent("b" * 64, 20)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sparkdrain.local_state.content import FileContent
-from sparkdrain.local_state.files import LocalFiles
+from sparkdrain.local_state.files import FileContent, LocalFiles
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from sparkdrain.checkpoints.manifest import ShardState
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.upload import Uploader
-from sparkdrain.local_state.content import FileContent
+from sparkdrain.local_state.files import FileContent
 from sparkdrain.local_state.folder import StateFolder
 from sparkdrain.local_state.notes import SlotNote, found_notes
 from sparkdrain.local_state.slot_files import SlotFiles

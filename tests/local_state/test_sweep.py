@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.local_state.content import FileContent
+from sparkdrain.local_state.files import FileContent
 from sparkdrain.local_state.folder import StateFolder
 from sparkdrain.local_state.notes import FoundNote, HeldNote, SlotNote, found_notes
 from sparkdrain.local_state.sweep import outdated, sweep, sweep_now_and_then

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from sparkdrain.checkpoints.manifest import FileEntry, Manifest, ShardState
 from sparkdrain.hosts.executor import Executor
-from sparkdrain.local_state.content import FileContent
-from sparkdrain.local_state.held import held_bytes
+from sparkdrain.local_state.files import FileContent
 from sparkdrain.local_state.notes import SlotNote
-from sparkdrain.local_state.slot_files import SlotFiles
+from sparkdrain.local_state.slot_files import SlotFiles, held_bytes
 from sparkdrain.rounds.driver.holdings import holdings
 from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.kept_report import kept_form

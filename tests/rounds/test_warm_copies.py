@@ -16,10 +16,10 @@ from sparkdrain.checkpoints.publish import publish
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.hosts.executor import Executor
-from sparkdrain.local_state.content import FileContent
+from sparkdrain.local_state.files import FileContent
 from sparkdrain.local_state.folder import StateFolder
-from sparkdrain.local_state.held import held_bytes
 from sparkdrain.local_state.notes import found_notes
+from sparkdrain.local_state.slot_files import held_bytes
 from sparkdrain.local_state.sweep import sweep
 from sparkdrain.rounds.driver.placement import Placement, too_few_locations
 from sparkdrain.rounds.messages import Orders, RoundHeader

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sparkdrain.checkpoints.reasons import tried_again
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
-from sparkdrain.local_state.content import FileContent
+from sparkdrain.local_state.files import FileContent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,21 +9,21 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.local_state.content import FileContent, is_name
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from io import FileIO
     from pathlib import Path
 
+_NAME: Final = re.compile(r"[0-9a-f]{64}")
 _CHUNK: Final = 1 << 22
 _PART: Final = ".part"
 # What systems say that cannot link these two: the disks differ, or one has no links.
@@ -32,6 +32,19 @@ _NO_LINKS: Final = frozenset(
 )
 # A folder may hold anything: a link leads elsewhere, and a pipe would be waited for.
 _CAREFULLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class FileContent:
+    """The content of a file, which tells it apart.
+
+    Attributes:
+        digest: SHA-256, hexadecimal.
+        size: in bytes.
+    """
+
+    digest: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +71,7 @@ class LocalFiles:
         with os.scandir(self.folder) as found:
             for entry in found:
                 with suppress(FileNotFoundError):
-                    if is_name(entry.name):
+                    if _NAME.fullmatch(entry.name):
                         sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
         return sizes
 
@@ -80,9 +93,8 @@ class LocalFiles:
         """
         given = False
         try:
-            given = self._give(content, to, link=link, moved=moved)
-        except OSError:
-            given = False
+            with suppress(OSError):
+                given = self._give(content, to, link=link, moved=moved)
         finally:
             if not given:
                 with suppress(OSError):
@@ -131,13 +143,8 @@ class LocalFiles:
         _remove(path)
         if link and _linked(source, path):
             return
-        part = f"{path}.{secrets.token_hex(4)}{_PART}"
-        try:
+        with _coming(path) as part:
             _copy(source, part, moved)
-            os.rename(part, path)
-        finally:
-            with suppress(OSError):
-                os.unlink(part)
 
     def bring(self, content: FileContent, chunks: Iterable[bytes]) -> None:
         """Keep what comes from elsewhere, unless it is here.
@@ -148,15 +155,11 @@ class LocalFiles:
         Raises:
             OSError: the disk refuses. The file is not here then, and nothing is left of it.
         """
-        path = self._path(content)
-        part = f"{path}.{secrets.token_hex(4)}{_PART}"
-        try:
-            with open(part, "xb", opener=_for_this_user) as target:
-                target.writelines(chunks)
-            os.rename(part, path)
-        finally:
-            with suppress(OSError):
-                os.unlink(part)
+        with (
+            _coming(self._path(content)) as part,
+            open(part, "xb", opener=_for_this_user) as target,
+        ):
+            target.writelines(chunks)
 
     def remove(self, name: str) -> None:
         """Remove what has this name, if it is there."""
@@ -181,9 +184,21 @@ class LocalFiles:
         return old
 
     def _path(self, content: FileContent) -> Path:
-        if not is_name(content.digest):
+        if not _NAME.fullmatch(content.digest):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), content.digest)
         return self.folder / content.digest
+
+
+@contextmanager
+def _coming(path: Path) -> Iterator[str]:
+    """The name of a new file, which is called ``path`` once it is whole."""
+    part = f"{path}.{secrets.token_hex(4)}{_PART}"
+    try:
+        yield part
+        os.rename(part, path)
+    finally:
+        with suppress(OSError):
+            os.unlink(part)
 
 
 def _for_this_user(path: str, flags: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +13,6 @@ from sparkdrain import access, file_lock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FILES: Final = "files"
-_NOTES: Final = "notes"
 _LOCK: Final = "lock"
 _LOCK_SECONDS: Final = 30.0
 """How long to wait for a process that removes files, which takes seconds at most."""
@@ -58,12 +55,12 @@ class StateFolder:
     @property
     def files(self) -> Path:
         """Where files are, by content."""
-        return self.path / _FILES
+        return self.path / "files"
 
     @property
     def notes(self) -> Path:
         """Where it is written down who needs which files."""
-        return self.path / _NOTES
+        return self.path / "notes"
 
     def prepare(self) -> None:
         """Make the folder for this user only, unless it is there.
@@ -104,12 +101,8 @@ class StateFolder:
             BlockingIOError: another process does so now.
             OSError: the folder cannot be locked.
         """
-        descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with file_lock.locked_now(self.path / _LOCK):
             yield
-        finally:
-            os.close(descriptor)
 
     def swept(self) -> float:
         """When files were removed last, seconds since 1970; 0 if that is not known."""

@@ -6,7 +6,6 @@ back when the process ends, however it does.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain import file_lock
-from sparkdrain.local_state.content import FileContent
+from sparkdrain.local_state.files import FileContent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -153,16 +152,12 @@ def found_notes(folder: Path) -> list[FoundNote]:
 
 def _is_held(lock: Path) -> bool:
     try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with file_lock.locked_now(lock, make=False):
+            return False
     except BlockingIOError:
         return True
-    finally:
-        os.close(descriptor)
-    return False
+    except FileNotFoundError:
+        return False
 
 
 def still_held(folder: Path, name: str, now: float) -> None:
@@ -175,15 +170,9 @@ def forget(folder: Path, name: str) -> bool:
     """Remove a note, unless a process has come that holds it; whether it is gone."""
     lock = folder / (name + _LOCK)
     try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with file_lock.locked_now(lock):
+            (folder / (name + _NOTE)).unlink(missing_ok=True)
+            lock.unlink(missing_ok=True)
     except OSError:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        (folder / (name + _NOTE)).unlink(missing_ok=True)
-        lock.unlink(missing_ok=True)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
     return True

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from sparkdrain.local_state.content import FileContent
+    from sparkdrain.local_state.files import FileContent
 
 _TABLE: Final = ".sst"
 
@@ -159,3 +159,21 @@ class SlotFiles:
                 "on; slots that are opened on this host again fetch what is missing there from "
                 "--checkpoint_dir."
             )
+
+
+def held_bytes(text: str, needed: Mapping[int, Iterable[FileContent]]) -> dict[int, int]:
+    """How many bytes of a slot's files are in the folder, by slot. The files are not read.
+
+    Args:
+        text: what ``--state_dir`` says.
+        needed: the files of each slot.
+    """
+    try:
+        files = LocalFiles(StateFolder.at(text).files)
+    except FolderRefused:
+        return {}
+    found = {
+        slot: sum(each.size for each in set(contents) if files.has(each))
+        for slot, contents in needed.items()
+    }
+    return {slot: size for slot, size in found.items() if size}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sparkdrain.local_state.content import FileContent
-from sparkdrain.local_state.held import held_bytes
+from sparkdrain.local_state.files import FileContent
+from sparkdrain.local_state.slot_files import held_bytes
 from sparkdrain.rounds.driver.inheritances import inheritances
 from sparkdrain.rounds.driver.locations import machine
 

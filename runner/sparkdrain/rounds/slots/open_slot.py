@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.upload import Uploader
-from sparkdrain.local_state.content import FileContent
+from sparkdrain.local_state.files import FileContent
 from sparkdrain.rounds.messages import Opened
 from sparkdrain.rounds.slots.checkpoint_place import slot_files
 from sparkdrain.rounds.slots.slot import RoundSlot, state_directory

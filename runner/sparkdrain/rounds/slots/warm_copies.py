@@ -14,7 +14,7 @@ from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.publish import newest
 from sparkdrain.checkpoints.restore import checked_chunks
 from sparkdrain.errors import CheckpointFailed, SparkDrainError
-from sparkdrain.local_state.content import FileContent
+from sparkdrain.local_state.files import FileContent
 from sparkdrain.rounds.slots.checkpoint_place import slot_files
 
 if TYPE_CHECKING:
