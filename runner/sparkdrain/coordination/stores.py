@@ -40,7 +40,8 @@ class Backend(Protocol):
         """
 
     def reach(self, place: str) -> StoreReach:
-        """Who can open the store there."""
+        """Who can open the store there; all machines by default, as with a service."""
+        return StoreReach.NETWORK
 
     def exists(self, place: str) -> bool:
         """Whether a store is there; True by default, for kinds in which only ``open`` can tell."""

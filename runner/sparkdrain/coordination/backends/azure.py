@@ -38,7 +38,6 @@ from sparkdrain.coordination.metadata import (
     Versioned,
     fail,
 )
-from sparkdrain.coordination.stores import StoreReach
 from sparkdrain.coordination.timed_store import TimedStore
 from sparkdrain.errors import BadSetup
 
@@ -84,10 +83,6 @@ class Backend(stores.Backend):
             )
             raise ValueError(message)
         return text
-
-    @override
-    def reach(self, place: str) -> StoreReach:
-        return StoreReach.NETWORK
 
     @override
     def open(self, place: str) -> MetadataStore:

@@ -34,7 +34,6 @@ from sparkdrain.coordination.metadata import (
     fail,
     version_of,
 )
-from sparkdrain.coordination.stores import StoreReach
 from sparkdrain.coordination.timed_store import TimedStore
 from sparkdrain.errors import BadSetup
 from sparkdrain.io.kafka.errors import KafkaFailed
@@ -96,10 +95,6 @@ class Backend(stores.Backend):
             )
             raise ValueError(message)
         return found[0]
-
-    @override
-    def reach(self, place: str) -> StoreReach:
-        return StoreReach.NETWORK
 
     @override
     def prepare(self, place: str, *, group: bool) -> list[str]:
@@ -201,11 +196,10 @@ class KafkaStore(MetadataStore):
                 )
                 self._consumer.assign([self._partition])
                 self._read_on()
-        except StoreDown as error:
+        except BaseException as error:
             self._stop()
-            raise BadSetup(str(error)) from error
-        except BaseException:
-            self._stop()
+            if isinstance(error, StoreDown):
+                raise BadSetup(str(error)) from error
             raise
 
     @override

@@ -99,11 +99,10 @@ class RocksDatabase:
         self.durable.sync = True
         try:
             self._check_format()
-        except BadSetup:
-            self.close()
-            raise
         except Exception as error:
             self.close()
+            if isinstance(error, BadSetup):
+                raise
             raise BadSetup(_refusal(directory, str(error))) from error
 
     def close(self) -> None:

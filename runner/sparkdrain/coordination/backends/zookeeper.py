@@ -32,7 +32,6 @@ from sparkdrain.coordination.metadata import (
     fail,
     version_of,
 )
-from sparkdrain.coordination.stores import StoreReach
 from sparkdrain.coordination.timed_store import TimedStore
 from sparkdrain.errors import BadSetup
 
@@ -77,10 +76,6 @@ class Backend(stores.Backend):
             )
             raise ValueError(message)
         return f"{found['hosts']}{found['root']}"
-
-    @override
-    def reach(self, place: str) -> StoreReach:
-        return StoreReach.NETWORK
 
     @override
     def prepare(self, place: str, *, group: bool) -> list[str]:
@@ -136,19 +131,18 @@ class ZooKeeperStore(MetadataStore):
             if not self._client.connected:
                 raise KazooTimeoutError
             self._client.ensure_path_async(self._root or "/").get(timeout=seconds)
-        except _LOST as error:
-            self._abandon()
-            message = (
-                f"{self._handle.store} does not answer within {seconds:g} s "
-                f"({type(error).__name__}). See that ZooKeeper runs there, and that this machine "
-                "reaches it."
-            )
-            raise BadSetup(message) from error
-        except _REFUSED as error:
-            self._abandon()
-            raise BadSetup(self._refusal(error)) from error
-        except BaseException:
-            self._abandon()
+        except BaseException as error:
+            # Not waited for: the client waits for a server that says nothing.
+            threading.Thread(target=self._stop, name="zookeeper-stop", daemon=True).start()
+            if isinstance(error, _REFUSED):
+                raise BadSetup(self._refusal(error)) from error
+            if isinstance(error, _LOST):
+                message = (
+                    f"{self._handle.store} does not answer within {seconds:g} s "
+                    f"({type(error).__name__}). See that ZooKeeper runs there, and that this "
+                    "machine reaches it."
+                )
+                raise BadSetup(message) from error
             raise
 
     @override
@@ -278,10 +272,6 @@ class ZooKeeperStore(MetadataStore):
             f"may read and write there as user:password in the environment variable {AUTH}, or "
             "name another path."
         )
-
-    def _abandon(self) -> None:
-        """Stop, and do not wait: the client waits for a server that says nothing."""
-        threading.Thread(target=self._stop, name="zookeeper-stop", daemon=True).start()
 
     def _stop(self) -> None:
         self._client.stop()
