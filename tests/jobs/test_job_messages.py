@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.invocation import importance_of
-from sparkdrain.jobs.logs import JobLogs
-from sparkdrain.jobs.messages import Messages, failure_kind, is_own_log_record, shortened
+from sparkdrain.jobs.messages import JobLogs, Messages, failure_kind, is_own_log_record, shortened
 
 M = beam_job_api_pb2.JobMessage
 

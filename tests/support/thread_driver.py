@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from functools import partial
 from typing import TYPE_CHECKING
 
 import grpc
@@ -13,7 +12,6 @@ from apache_beam.portability.api import beam_job_api_pb2_grpc
 from sparkdrain.errors import DriverLost
 from sparkdrain.jobs.server import JobServer
 from sparkdrain.server.driver import Driver
-from sparkdrain.server.driver_main import service_of_one_job
 from sparkdrain.server.handover import TakenOver
 
 if TYPE_CHECKING:
@@ -29,7 +27,8 @@ class ThreadDriver(Driver):
     def __init__(self, engine, session: Session, *, warm: bool) -> None:
         self.session, self.warm = session, warm
         self.is_ended = False
-        self._server = JobServer(engine, make_service=partial(service_of_one_job, TakenOver()))
+        taken_over = TakenOver()
+        self._server = JobServer(engine, staged=taken_over, job_id_for=taken_over.job_id_for)
         self._channel = grpc.insecure_channel(self._server.start())
         self._killed = threading.Event()
 

@@ -19,7 +19,7 @@ from sparkdrain.invocation import Invocation, Observer
 from sparkdrain.jobs import drain_progress
 from sparkdrain.jobs.draining import Drained, JobDrain
 from sparkdrain.jobs.failures import describe
-from sparkdrain.jobs.logs import JobLogs
+from sparkdrain.jobs.messages import JobLogs
 from sparkdrain.jobs.served import DryRun, ServedJob
 from sparkdrain.jobs.standing import leading_infos, standby_for
 from sparkdrain.jobs.states import IllegalTransition, name

@@ -94,7 +94,8 @@ class JobServer:
         self,
         engine: Engine,
         address: str = "",
-        make_service: Callable[[ServedJobs, StagedFiles], JobService] = JobService,
+        staged: StagedFiles | None = None,
+        job_id_for: Callable[[str, grpc.ServicerContext], str] | None = None,
     ) -> None:
         """Prepare a server.
 
@@ -102,15 +103,15 @@ class JobServer:
             engine: runs the jobs, in this process.
             address: ``host:port`` to listen at, port 0 for a free one; nothing for a private
                 socket.
-            make_service: makes the service of the jobs of this server, and of the files that
-                clients stage.
+            staged: the files of jobs; None: clients stage them here.
+            job_id_for: see ``JobService``.
         """
         self._homes = [_private_directory()]
         self._address = address or self._private_address()
         self._engine = engine
         self._jobs = LocalJobs(engine, KEPT_JOBS)
         artifacts = Artifacts(self._homes[0] / "staged")
-        self._service = make_service(self._jobs, artifacts)
+        self._service = JobService(self._jobs, staged or artifacts, job_id_for)
         # Beam's pool, because its threads do not keep a program alive that wants to end.
         self._pool = thread_pool_executor.UnboundedThreadPoolExecutor()
         self._server = grpc.server(self._pool, options=(*UNLIMITED, ALONE))

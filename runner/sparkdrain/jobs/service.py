@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 import grpc
@@ -217,30 +217,21 @@ def _telling(context: grpc.ServicerContext) -> Iterator[None]:
     try:
         yield
     except SparkDrainError as error:
-        _abort(context, error)
-
-
-def _abort(context: grpc.ServicerContext, error: SparkDrainError) -> NoReturn:
-    kind = type(error)
-    code = next((_CODES[cls] for cls in kind.__mro__ if cls in _CODES), grpc.StatusCode.INTERNAL)
-    context.set_trailing_metadata(((ERROR_KIND_KEY, kind.__name__),))
-    context.abort(code, _details(readable(str(error))))
-    raise AssertionError  # `abort` never returns
+        known = (_CODES[cls] for cls in type(error).__mro__ if cls in _CODES)
+        context.set_trailing_metadata(((ERROR_KIND_KEY, type(error).__name__),))
+        code = next(known, grpc.StatusCode.INTERNAL)
+        context.abort(code, _details(readable(str(error))))
+        raise AssertionError from None  # `abort` never returns
 
 
 def _details(text: str) -> str:
     longest = _LONGEST_DETAILS
-    details = shortened(text, longest)
-    while len(quote(details)) > _LONGEST_DETAILS:
+    while len(quote(details := shortened(text, longest))) > _LONGEST_DETAILS:
         longest //= 2
-        details = shortened(text, longest)
     return details
 
 
 def _new_job_id(name: str, context: grpc.ServicerContext) -> str:
-    return f"{_file_name(name)}-{uuid.uuid4()}"
-
-
-def _file_name(name: str) -> str:
     # The id names a directory: only what is harmless in a path may stay.
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in name)[:60].strip("-") or "job"
+    safe = "".join(c if c.isascii() and c.isalnum() else "-" for c in name)[:60].strip("-")
+    return f"{safe or 'job'}-{uuid.uuid4()}"

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import threading
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,11 +26,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from sparkdrain.fnapi.spare_process import SpareProcess
-    from sparkdrain.jobs.artifacts import StagedFiles
     from sparkdrain.jobs.engine import Engine
-    from sparkdrain.jobs.served import ServedJobs
-    from sparkdrain.jobs.service import JobService
-    from sparkdrain.server.handover import TakenOver
 
 WARM: Final = "warm"
 READY: Final = "ready"
@@ -59,7 +54,8 @@ def main(engine: Engine | None = None) -> None:
     engine = engine or SparkEngine()
     taken_over = TakenOver()
     with without_fork_support(os.environ):
-        server = JobServer(engine, make_service=partial(service_of_one_job, taken_over))
+        # The server names the one job, and has its files.
+        server = JobServer(engine, staged=taken_over, job_id_for=taken_over.job_id_for)
         print(server.start(), flush=True)  # noqa: T201 - the server waits for the line
     server.service.endpoint = endpoint
     told = os.fdopen(os.dup(1), "w")
@@ -109,14 +105,6 @@ def _have_processes_wait(has_job: threading.Event) -> None:
         time.sleep(_JOB_SECONDS)
     for each in spares:
         each.end_unless_taken()
-
-
-def service_of_one_job(taken_over: TakenOver, jobs: ServedJobs, staged: StagedFiles) -> JobService:
-    """The service of a driver: the server names its job, and has the files of the job."""
-    from sparkdrain.jobs.service import JobService  # noqa: PLC0415 (imports Beam)
-
-    del staged
-    return JobService(jobs, taken_over, taken_over.job_id_for)
 
 
 if __name__ == "__main__":
