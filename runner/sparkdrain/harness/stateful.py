@@ -20,12 +20,11 @@ from apache_beam.transforms.userstate import Timer
 from sparkdrain.harness.arguments import arguments_of
 from sparkdrain.harness.beam import common
 from sparkdrain.harness.call_writer import ELEMENT, NOT_FOR_TIMERS, TIMER, CallWriter
-from sparkdrain.harness.compiled.gathering import Gathering
 from sparkdrain.harness.compiled.steps import makes_plain_results
-from sparkdrain.harness.output_handler import output_handler
 from sparkdrain.harness.record_loop import record_loop
 from sparkdrain.harness.sampling import size_sampler
 from sparkdrain.harness.step_name import raise_named
+from sparkdrain.harness.way_out import way_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -125,14 +124,12 @@ def stateful_calls(
     if asked is None:
         return None
     process, passed, timers = asked
-    if chain is None:
-        checks = not inspect.isgeneratorfunction(process.method_value)
-        handler = output_handler(operation, handle.windowing.windowfn, checks=checks)
-        handle_results, flush = handler.handle_process_outputs, _no_results
-    else:
-        gathering = Gathering(chain)
-        handle_results, flush = gathering.handle_results, gathering.flush
-    firing = _firing_state(operation)
+    checks = not inspect.isgeneratorfunction(process.method_value)
+    handle_results, flush = way_out(operation, handle, chain, checks=checks)
+    # What Beam's operation has for itself; asked for again, it is the same.
+    firing = operation.state_sampler.scoped_state(
+        operation.name_context, "process-timers", metrics_container=operation.metrics_container
+    )
 
     def reraise(error: BaseException) -> NoReturn:
         raise_named(error, operation.name_context)
@@ -212,7 +209,7 @@ def flight_calls(
 
 def _asked(handle: DoFnHandle) -> tuple[Any, list[Argument], dict[Any, Any]] | None:
     """``process``, what is passed to it, and what timers have; None if that is not all known."""
-    if not _is_plain(handle.dofn):
+    if isinstance(handle.dofn, CallableWrapperDoFn) or not makes_plain_results(handle.dofn):
         return None
     signature = common.DoFnSignature(handle.dofn)
     process, timers = signature.process_method, signature.timer_methods
@@ -220,15 +217,6 @@ def _asked(handle: DoFnHandle) -> tuple[Any, list[Argument], dict[Any, Any]] | N
     if passed is None or not all(map(_is_known, timers.values())):
         return None
     return process, passed, timers
-
-
-def _no_results() -> None:
-    """Beam's handler keeps none."""
-
-
-def _is_plain(dofn: Any) -> bool:
-    """Whether a DoFn makes elements, not batches, and no type check reads them."""
-    return not isinstance(dofn, CallableWrapperDoFn) and makes_plain_results(dofn)
 
 
 def _is_known(timer: Any) -> bool:
@@ -243,10 +231,3 @@ def _is_known(timer: Any) -> bool:
         if not found:
             return False
     return True
-
-
-def _firing_state(operation: Any) -> Any:
-    """What Beam's operation has for itself; asked for again, it is the same."""
-    return operation.state_sampler.scoped_state(
-        operation.name_context, "process-timers", metrics_container=operation.metrics_container
-    )

@@ -14,14 +14,13 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkdrain.harness.beam import operations
 from sparkdrain.harness.claims import sees_windows
-from sparkdrain.harness.compiled.gathering import Gathering
 from sparkdrain.harness.concurrent.element import ElementInFlight
 from sparkdrain.harness.concurrent.flight import StepFlight
 from sparkdrain.harness.concurrent.room import FlightRoom
 from sparkdrain.harness.concurrent.threads import Threads
-from sparkdrain.harness.concurrent.tracker import ELEMENT, STEP, StepMetrics
-from sparkdrain.harness.output_handler import output_handler
+from sparkdrain.harness.concurrent.tracker import ELEMENT, StepMetrics
 from sparkdrain.harness.step_name import raise_named
+from sparkdrain.harness.way_out import way_out
 from sparkdrain.notes import add_note
 
 if TYPE_CHECKING:
@@ -41,10 +40,6 @@ class ConcurrentOperation(operations.DoOperation):
     Results leave from the slot's thread, whenever it comes by: with the next element, and at the
     end of a bundle, which waits for all elements.
     """
-
-    concurrent: ConcurrentDoFn
-    handle: DoFnHandle
-    chain: Callable[[], LazyChain | None]
 
     def prepare(
         self,
@@ -79,8 +74,6 @@ class ConcurrentOperation(operations.DoOperation):
         self._by_window = has_sides or sees_windows(handle.dofn)
         self._by_key = concurrent.settings.order == "by_key"
         self._context: Any = None
-        self._results: Any = None
-        self._flush: Callable[[], None] = _nothing
         self._threads: Threads | None = None
         self._carrier = carrier if concurrent.settings.carry_over else None
         # Elements that came in this bundle and have not left; if they can be carried over.
@@ -95,7 +88,7 @@ class ConcurrentOperation(operations.DoOperation):
         self.flight.let_in(self._room.most)
         is_free = chosen.order == "none" and chosen.timeout is None and self._carrier is None
         self._is_plain = is_simple and concurrent.waits and is_free
-        concurrent.begin(loop, self._as_step, self._hand_over)
+        concurrent.begin(loop, metrics.as_step, self._hand_over)
 
     # --- elements in --------------------------------------------------------------------------
 
@@ -178,10 +171,6 @@ class ConcurrentOperation(operations.DoOperation):
         finally:
             element.thread = None
 
-    async def _as_step(self, called: Any) -> Any:
-        STEP.set(self._metrics)
-        return await called
-
     # --- results out --------------------------------------------------------------------------
 
     def _make_room(self, last: Callable[[], Any]) -> None:
@@ -207,7 +196,7 @@ class ConcurrentOperation(operations.DoOperation):
             raise_named(error, self.name_context)
         if not complete:
             return
-        handle_results = self._results or self._begin_results()
+        handle_results = self._results
         for element in complete:
             if type(element) is tuple:
                 context, results = element
@@ -228,11 +217,11 @@ class ConcurrentOperation(operations.DoOperation):
         if element.number is not None:
             carrier.drop(element.number)
 
-    def _begin_results(self) -> Any:
-        self._results, self._flush = way_out(self, self._handle, self._chain())
-        return self._results
-
     # --- the life of a bundle -----------------------------------------------------------------
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._results, self._flush = way_out(self, self._handle, self._chain(), checks=False)
 
     def land(self) -> None:
         """Wait until nothing is in flight, and all results have left; unless it is carried over."""
@@ -290,16 +279,3 @@ def _key(value: Any) -> Any:
         msg = f"a step with order by_key takes pairs of key and value, and got {value!r:.200}"
         raise TypeError(msg) from None
     return key if isinstance(key, Hashable) else pickle.dumps(key)
-
-
-def way_out(operation: Any, handle: DoFnHandle, chain: LazyChain | None) -> tuple[Any, Any]:
-    """What takes the results of an operation, and what sees to it that all have left."""
-    if chain is None:
-        handler = output_handler(operation, handle.windowing.windowfn, checks=False)
-        return handler.handle_process_outputs, _nothing
-    gathering = Gathering(chain)
-    return gathering.handle_results, gathering.flush
-
-
-def _nothing() -> None:
-    """Beam's handler keeps no results."""

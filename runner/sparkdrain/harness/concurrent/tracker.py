@@ -42,6 +42,11 @@ class StepMetrics:
         """Add to the metrics of the step."""
         self._operation.metrics_container.get_metric_cell(name).update(value)
 
+    async def as_step(self, called: Any) -> Any:
+        """Await what runs in the loop as code of the step."""
+        STEP.set(self)
+        return await called
+
     def enter(self) -> None:
         """Count for this step in this thread, which runs nothing else from now on."""
         statesampler.set_current_tracker(self)

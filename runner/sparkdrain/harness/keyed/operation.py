@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.harness.beam import common, operations
-from sparkdrain.harness.concurrent.operation import way_out
 from sparkdrain.harness.concurrent.room import keys_in_flight
-from sparkdrain.harness.concurrent.tracker import STEP, StepMetrics
+from sparkdrain.harness.concurrent.tracker import StepMetrics
 from sparkdrain.harness.keyed.carrying import Arrived, CarriedKeys
 from sparkdrain.harness.keyed.flight import KeysInFlight
 from sparkdrain.harness.keyed.worker import KeyWorker
 from sparkdrain.harness.stateful import Fire, FlightCalls, flight_calls
 from sparkdrain.harness.step_name import raise_named
+from sparkdrain.harness.way_out import way_out
 from sparkdrain.notes import add_note
 
 if TYPE_CHECKING:
@@ -73,8 +73,6 @@ class KeyedOperation(operations.DoOperation):
         self._handle = handle
         self._chain = chain
         self._state = state
-        self._results: Any = None
-        self._flush: Callable[[], None] = lambda: None
         self._made: Any = None
         self._timers = _timers_of(handle.dofn)
         self._metrics = StepMetrics(self)
@@ -93,11 +91,7 @@ class KeyedOperation(operations.DoOperation):
         if self._carrier is not None:
             self.carried = CarriedKeys(self.flight, state, self._carrier)
         self._arrived: list[Any] = []
-        concurrent.begin(loop, self._as_step, self._start)
-
-    async def _as_step(self, called: Any) -> Any:
-        STEP.set(self._metrics)
-        return await called
+        concurrent.begin(loop, self._metrics.as_step, self._start)
 
     # --- turns of keys ------------------------------------------------------------------------
 
@@ -182,15 +176,12 @@ class KeyedOperation(operations.DoOperation):
     def finish(self) -> None:
         if self.carried is not None:
             with self.scoped_process_state:
-                self._keep(self.carried)
+                try:
+                    self.carried.keep()
+                except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+                    add_note(error, "[an element in flight has to be encoded to be carried over]")
+                    raise_named(error, self.name_context)
         super().finish()
-
-    def _keep(self, carried: CarriedKeys) -> None:
-        try:
-            carried.keep()
-        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
-            add_note(error, "[an element in flight has to be encoded to be carried over]")
-            raise_named(error, self.name_context)
 
     def _run(self, seconds: float = _LOOK_SECONDS) -> None:
         with self.scoped_process_state:
@@ -207,7 +198,7 @@ class KeyedOperation(operations.DoOperation):
         """Let results leave, but for those of elements that have to land."""
         if not complete:
             return
-        handle_results = self._results or self._begin_results()
+        handle_results = self._results
         if self.carried is None:
             for context, results in complete:
                 handle_results(context, results)
@@ -228,17 +219,12 @@ class KeyedOperation(operations.DoOperation):
             return
         with self.scoped_process_state:
             self._take(complete)
-            handle_results = self._results or self._begin_results()
             for arrived, updates in self.carried.landed():
                 if arrived.results:
-                    handle_results(arrived.element, arrived.results)
+                    self._results(arrived.element, arrived.results)
                 for name, value in updates:
                     self._metrics.count(name, value)
             self._flush()
-
-    def _begin_results(self) -> Any:
-        self._results, self._flush = way_out(self, self._handle, self._chain())
-        return self._results
 
     # --- calls that Beam finds the arguments of -----------------------------------------------
 
@@ -276,6 +262,10 @@ class KeyedOperation(operations.DoOperation):
         return callback(**arguments.invoke_timer_callback(*asked))
 
     # --- the life of a stage ------------------------------------------------------------------
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._results, self._flush = way_out(self, self._handle, self._chain(), checks=False)
 
     def teardown(self) -> None:
         self.flight.abandon()
