@@ -14,7 +14,7 @@ from apache_beam import DoFn
 from apache_beam.transforms.window import WindowedValue
 
 from sparkdrain.harness.arguments import Given, Side
-from sparkdrain.harness.timers import ProcessingTimer
+from sparkdrain.harness.timers import ProcessingTimer, timer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,10 +165,10 @@ class CallWriter:
         """What is passed for a marker."""
         name = f"kept{len(self._names)}"
         if isinstance(default, DoFn.StateParam):
-            self._names[name] = self._place.cell(default.state_spec)
+            self._names[name] = self._place.cells[default.state_spec.name]
             return name
         if isinstance(default, DoFn.TimerParam):
-            timer = self._names[name] = self._place.timer(default.timer_spec)
+            timer = self._names[name] = timer_of(self._place, default.timer_spec)
             if isinstance(timer, ProcessingTimer):
                 return f"{name}.set_at({timestamp}, {pane})"
             return f"{name}.set_in({pane})"

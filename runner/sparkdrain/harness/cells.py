@@ -8,7 +8,7 @@ each item into the key's record, or into its scope.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from weakref import ref
 
 from apache_beam.transforms import userstate
@@ -33,10 +33,8 @@ from timers_state.cells.value import Combining, Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sparkdrain.harness.drain_timers import TimerBound
-    from timers_state import Domain
+    from sparkdrain.harness.key_place import KeyPlace
     from timers_state.cells.cell import Cell
-    from timers_state.keys import TimerName
 
 T = TypeVar("T")
 
@@ -49,58 +47,6 @@ ELSEWHERE: Final = (
     "Use state and timers in process and in callbacks of timers only; a timer can do what is to be "
     "done later"
 )
-
-
-DueTimer = tuple[Any, int, Any, bytes, bytes, Any]
-"""A timer that fires: what ``expire_window`` of its place takes (a record, or a window), then the
-time in microseconds, the window, the family, the dynamic tag and the pane."""
-
-
-class KeyPlace(Protocol):
-    """Where a key has its turn, in one window at a time. Cells and timers work on this window.
-
-    Attributes:
-        record: what the key has: ``values`` by number, and ``window``. A ``Record``, or a
-            ``LargeKey``.
-        records: changes ``record``.
-        expires: whether windows end.
-        bound: limits the timers that callbacks set while a job is drained.
-        is_outgrown: whether the key is small and will have no records after this turn.
-    """
-
-    record: Any
-    records: Any
-    expires: bool
-    bound: TimerBound
-    window: Any
-    is_outgrown: bool
-
-    def keep(self) -> None:
-        """Something is about to be kept, so the window has to expire."""
-
-    def where(self) -> str:
-        """Key and window in words."""
-
-    def items(self, number: int) -> Any:
-        """The items of a state if keys are small; they follow the turns. None: keys are large."""
-
-    def open(self, number: int) -> Any:
-        """The items of a state of a large key. They are those of this turn and window."""
-
-    def number(self, family: bytes) -> int:
-        """Where ``record`` has the event timer of a family that has no dynamic tag."""
-
-    def has_one_timer(self) -> bool:
-        """Whether ``record`` is a ``Record`` with a single event timer without a dynamic tag."""
-
-    def set_timer(self, name: TimerName, time: int, payload: bytes) -> None:
-        """Set a timer that follows processing time, or has a dynamic tag."""
-
-    def clear_timer(self, name: TimerName) -> None:
-        """Take such a timer back."""
-
-    def admits(self, family: bytes, domain: Domain, time: int) -> int | None:
-        """The generation of a timer that a callback sets; None if a drain refuses the timer."""
 
 
 class SpecKind:

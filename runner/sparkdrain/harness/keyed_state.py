@@ -9,16 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from apache_beam.transforms import userstate
+from apache_beam.transforms.timeutil import TimeDomain
 
 from sparkdrain.harness.cells import ELSEWHERE, state_kind
 from sparkdrain.harness.drain_timers import TimerBound
 from sparkdrain.harness.large_place import LargePlace
 from sparkdrain.harness.small_place import SmallPlace
-from sparkdrain.harness.timers import ProcessingTimer
+from sparkdrain.harness.timers import ProcessingTimer, timer_of
+from timers_state import Layout
 
 if TYPE_CHECKING:
-    from sparkdrain.harness.cells import KeyPlace, SpecKind
+    from sparkdrain.harness.cells import SpecKind
     from sparkdrain.harness.harness import StateTerms
+    from sparkdrain.harness.key_place import KeyPlace
 
 
 class KeyedState(userstate.UserStateContext):
@@ -32,6 +35,7 @@ class KeyedState(userstate.UserStateContext):
         overlay, state_id, expiry_of: see ``StateTerms``.
         bound: limits the timers that callbacks set while the job is drained.
         states, timers: what the DoFn has declared.
+        layout, known: see ``DofnState``.
         small: where small keys have their turns.
         large: where large keys have their turns.
         place: one of them, which the present turn is in.
@@ -50,9 +54,20 @@ class KeyedState(userstate.UserStateContext):
         by_name = {spec.name: spec for spec in states}
         self.states = [by_name[name] for name in sorted(by_name)]
         self.timers = list(timers)
-        self._known: set[tuple[bytes, bytes]] = set()
+        self.layout = self._layout()
+        self.known: set[tuple[bytes, bytes]] = set()
         self.small, self.large = self.beside(self.bound)
         self.place: SmallPlace | LargePlace = self.small
+
+    def _layout(self) -> Layout:
+        values = [
+            (state_kind(self.transform_id, spec).stored, str(spec.name).encode())
+            for spec in self.states
+        ]
+        events = {spec for spec in self.timers if TimeDomain.is_event_time(spec.time_domain)}
+        families = tuple(sorted({spec.name.encode() for spec in events}))
+        expires = self.expiry_of is not None
+        return Layout(tuple(values), families, expires, others=len(events) < len(self.timers))
 
     # --- turns --------------------------------------------------------------------------------
 
@@ -64,13 +79,12 @@ class KeyedState(userstate.UserStateContext):
 
     def beside(self, bound: TimerBound) -> tuple[SmallPlace, LargePlace]:
         """Further places, for a key that has its turn beside others."""
-        small = SmallPlace(self, self.states, self.timers, bound)
-        return small, LargePlace(self, self.overlay, bound, self._known)
+        return SmallPlace(self, bound), LargePlace(self, bound)
 
     def apart(self, bound: TimerBound) -> SmallPlace:
         """A place whose keys are copies of records, so that state has nothing of their turns."""
         records = self.small.records.apart()
-        return SmallPlace(self, self.states, self.timers, bound, records)
+        return SmallPlace(self, bound, records)
 
     # --- what places ask ----------------------------------------------------------------------
 
@@ -129,11 +143,11 @@ class KeyedState(userstate.UserStateContext):
 
     def get_state(self, state_spec: Any, key: Any, window: Any) -> Any:
         """The cell of ``state_spec`` in ``window``."""
-        return self._entered(key, window).cell(state_spec)
+        return self._entered(key, window).cells[state_spec.name]
 
     def get_timer(self, timer_spec: Any, key: Any, window: Any, timestamp: Any, pane: Any) -> Any:
         """What sets and clears timers of a family, for ``window``."""
-        timer = self._entered(key, window).timer(timer_spec)
+        timer = timer_of(self._entered(key, window), timer_spec)
         if isinstance(timer, ProcessingTimer):
             return timer.set_at(timestamp, pane)
         return timer.set_in(pane)

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from sparkdrain.harness.cells import KeyPlace, state_kind
-from sparkdrain.harness.timers import pane_of, timer_of
+from sparkdrain.harness.key_place import KeyPlace
+from sparkdrain.harness.timers import pane_of
 from timers_state.keys import EVENT, EXPIRY, HOLD, PROCESSING
 from timers_state.large.key import LargeKey
 
 if TYPE_CHECKING:
-    from sparkdrain.harness.cells import DueTimer
-    from sparkdrain.harness.dofn_state import DofnState
     from sparkdrain.harness.drain_timers import TimerBound
-    from sparkdrain.harness.timers import EventTimer, ProcessingTimer
-    from timers_state import Domain, KeyScope, Overlay
+    from sparkdrain.harness.key_place import DofnState, DueTimer
+    from timers_state import Domain, KeyScope
     from timers_state.due.ahead import StoredTimer
     from timers_state.keys import TimerName
 
@@ -36,28 +34,20 @@ class LargePlace(KeyPlace):
     Order of calls: ``begin``; ``enter``, then user code or timers from ``pop_due``; ``end``.
 
     Args:
-        overlay: the slot's state.
         bound: limits the timers that callbacks set while a job is drained.
-        known: which windows of keys expire, as far as places of this DoFn know; they share it.
     """
 
     is_large = True
     is_outgrown = False
 
-    def __init__(
-        self,
-        context: DofnState,
-        overlay: Overlay,
-        bound: TimerBound,
-        known: set[tuple[bytes, bytes]],
-    ) -> None:
+    def __init__(self, context: DofnState, bound: TimerBound) -> None:
         self._context = context
-        self._overlay = overlay
+        self._overlay = context.overlay
         self._state_id = context.state_id
-        self._expiry_of = context.expiry_of
+        self.expiry_of = context.expiry_of
         self.expires = context.expiry_of is not None
         self.bound = bound
-        self._turn = LargeKey(overlay, context.state_id)
+        self._turn = LargeKey(context.overlay, context.state_id)
         self.record: Any = self._turn
         self.records: Any = self._turn
         self.key: Any = None
@@ -65,9 +55,12 @@ class LargePlace(KeyPlace):
         self._last_window: Any = None
         self._last_section = b""
         self._is_kept = False
-        self.known = known
-        self._cells: dict[str, Any] = {}
-        self.timers: dict[str, EventTimer | ProcessingTimer] = {}
+        self._known = context.known
+        self.timers = {}
+        self.cells = {
+            spec.name: context.make_cell(spec, self, self._turn.add_state(*stored))
+            for spec, stored in zip(context.states, context.layout.values, strict=True)
+        }
 
     # --- turns --------------------------------------------------------------------------------
 
@@ -95,7 +88,7 @@ class LargePlace(KeyPlace):
         self.window = window
         self._turn.window = section
         self._is_kept = False
-        for cell in self._cells.values():
+        for cell in self.cells.values():
             cell.renew()
 
     def end(self) -> None:
@@ -109,35 +102,13 @@ class LargePlace(KeyPlace):
         """No key has its turn; cells and timers are given the record of no key."""
         self.record = record
         self._is_kept = True
-        for cell in self._cells.values():
+        for cell in self.cells.values():
             cell.renew()
 
-    def changed_cells(self) -> list[Any]:
-        """Cells with something that no scope has yet."""
-        return [cell for cell in self._cells.values() if cell.is_changed]
-
     def _leave(self) -> None:
-        for cell in self._cells.values():
+        for cell in self.cells.values():
             if cell.is_changed:
                 cell.store()
-
-    # --- what user code gets ------------------------------------------------------------------
-
-    def cell(self, spec: Any) -> Any:
-        """The cell of a state; always the same one."""
-        cell = self._cells.get(spec.name)
-        if cell is None:
-            stored = state_kind(self._context.transform_id, spec).stored
-            number = self._turn.add_state(stored, str(spec.name).encode())
-            cell = self._cells[spec.name] = self._context.make_cell(spec, self, number)
-        return cell
-
-    def timer(self, spec: Any) -> EventTimer | ProcessingTimer:
-        """What sets the timers of a family; the same object at each call."""
-        timer = self.timers.get(spec.name)
-        if timer is None:
-            timer = self.timers[spec.name] = timer_of(self, spec)
-        return timer
 
     # --- what cells and timers ask ------------------------------------------------------------
 
@@ -158,16 +129,12 @@ class LargePlace(KeyPlace):
         return False
 
     @override
-    def where(self) -> str:
-        return f"key {self.key!r}, window {self.window}"
-
-    @override
     def keep(self) -> None:
-        expiry_of = self._expiry_of
+        expiry_of = self.expiry_of
         if self._is_kept or expiry_of is None:
             return
         self._is_kept = True
-        known, turn = self.known, self._turn
+        known, turn = self._known, self._turn
         ident = (turn.key, turn.window)
         if ident in known:
             return
@@ -175,10 +142,6 @@ class LargePlace(KeyPlace):
         if len(known) >= _MOST_KNOWN:
             known.clear()
         known.add(ident)
-
-    @override
-    def admits(self, family: bytes, domain: Domain, time: int) -> int | None:
-        return self.bound.admits(family, domain, time, self.window, self._expiry_of)
 
     @override
     def set_timer(self, name: TimerName, time: int, payload: bytes) -> None:
@@ -258,14 +221,14 @@ class LargePlace(KeyPlace):
     def forget_all(self) -> None:
         """Forget all keys."""
         self._turn.begin(b"")
-        self.known.clear()
+        self._known.clear()
         self._overlay.forget_all(self._state_id)
 
     def _expire(self, section: bytes) -> None:
         scope = self._scope()
         if any(scope.timers(d).is_any_set(section) for d in (EVENT, PROCESSING)):
             return
-        self.known.discard((self._turn.key, section))
+        self._known.discard((self._turn.key, section))
         scope.forget_window(section)
 
     def _scope(self) -> KeyScope:

@@ -16,7 +16,7 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 from sparkdrain.harness.arguments import Given, Side
 from sparkdrain.harness.call_writer import ELEMENT
 from sparkdrain.harness.cells import UNREAD, ValueCell
-from sparkdrain.harness.timers import ProcessingTimer
+from sparkdrain.harness.timers import ProcessingTimer, timer_of
 from sparkdrain.shuffle.keyed_chunks import NO_CHUNK
 
 if TYPE_CHECKING:
@@ -150,14 +150,14 @@ def record_loop(
             names[f"views{number}"] = what.views
             entered.append(f"{name} = views{number}[window]")
         elif isinstance(what, DoFn.StateParam):
-            cell = names[name] = place.cell(what.state_spec)
+            cell = names[name] = place.cells[what.state_spec.name]
             part = f"part{number}"
             names[part] = cell.part
             plain = isinstance(cell, ValueCell)
             begin.append(f"{part}.value = UNREAD" if plain else f"{part}.renew()")
             end += [f"if {part}.is_changed:", f"    {part}.store()"]
         elif isinstance(what, DoFn.TimerParam):
-            timer = names[name] = place.timer(what.timer_spec)
+            timer = names[name] = timer_of(place, what.timer_spec)
             if isinstance(timer, ProcessingTimer):
                 begin.append(f"{name}.set_at(timestamp, pane)")
                 is_timed = True

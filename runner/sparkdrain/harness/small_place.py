@@ -9,23 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from apache_beam.transforms.timeutil import TimeDomain
 from typing_extensions import override
 
-from sparkdrain.harness.cells import KeyPlace, state_kind
-from sparkdrain.harness.timers import pane_of, timer_of
-from timers_state import Layout
+from sparkdrain.harness.key_place import KeyPlace
+from sparkdrain.harness.timers import pane_of
 from timers_state.keys import EVENT, HOLD, PROCESSING
 from timers_state.small.kinds import SMALL_CELLS
 from timers_state.small.record import MOST_OTHER_TIMERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable
 
-    from sparkdrain.harness.cells import DueTimer
-    from sparkdrain.harness.dofn_state import DofnState
     from sparkdrain.harness.drain_timers import TimerBound
-    from sparkdrain.harness.timers import EventTimer, ProcessingTimer
+    from sparkdrain.harness.key_place import DofnState, DueTimer
     from timers_state import Domain, KeyScope
     from timers_state.keys import TimerName
     from timers_state.small.record import Content, Record
@@ -46,25 +42,12 @@ class KeyChanges(NamedTuple):
     beyond: tuple[Callable[[KeyScope], None], ...]
 
 
-def _layout(context: DofnState, states: Sequence[Any], timers: Collection[Any]) -> Layout:
-    """What records of a DoFn have."""
-    values = [
-        (state_kind(context.transform_id, spec).stored, str(spec.name).encode()) for spec in states
-    ]
-    events = {spec for spec in timers if TimeDomain.is_event_time(spec.time_domain)}
-    families = tuple(sorted({spec.name.encode() for spec in events}))
-    expires = context.expiry_of is not None
-    return Layout(tuple(values), families, expires, others=len(events) < len(timers))
-
-
 class SmallPlace(KeyPlace):
     """Where a small key has its turn, in one window at a time.
 
     Order of calls: ``begin``; ``enter``, calls of user code; ``end``.
 
     Args:
-        states: what it keeps, sorted by name.
-        timers: what it sets.
         bound: limits the timers that callbacks set while a job is drained.
         records: in which keys have their turns; None: those that are state.
     """
@@ -72,15 +55,9 @@ class SmallPlace(KeyPlace):
     is_large = False
 
     def __init__(
-        self,
-        context: DofnState,
-        states: Sequence[Any],
-        timers: Collection[Any],
-        bound: TimerBound,
-        records: Records | None = None,
+        self, context: DofnState, bound: TimerBound, records: Records | None = None
     ) -> None:
         self._context = context
-        layout = _layout(context, states, timers)
         self.encode_window = context.encode_window
         self._decode_window = context.decode_window
         self._last_window: Any = None
@@ -91,29 +68,19 @@ class SmallPlace(KeyPlace):
         self.is_outgrown = False
         self._beyond: list[Callable[[KeyScope], None]] = []
         """What is to be done, after this turn, in a scope."""
-        self.records: Records = records or context.overlay.records(context.state_id, layout)
+        self.records: Records = records or context.overlay.records(context.state_id, context.layout)
         self.record: Record = None  # type: ignore[assignment]
         self.window: Any = None
-        self._expiry_of = context.expiry_of
+        self.expiry_of = context.expiry_of
         self.expires = context.expiry_of is not None
         self.bound = bound
-        self._cells = {
-            spec.name: context.make_cell(spec, self, number) for number, spec in enumerate(states)
+        self._families = context.layout.families
+        self.timers = {}
+        self.cells = {
+            spec.name: context.make_cell(spec, self, number)
+            for number, spec in enumerate(context.states)
         }
-        self._parts = tuple(cell.part for cell in self._cells.values())
-        self.timers: dict[str, EventTimer | ProcessingTimer] = {}
-        self._families = {family: number for number, family in enumerate(layout.families)}
-
-    def cell(self, spec: Any) -> Any:
-        """The cell of a state; always the same one."""
-        return self._cells[spec.name]
-
-    def timer(self, spec: Any) -> EventTimer | ProcessingTimer:
-        """What sets the timers of a family; the same object at each call."""
-        timer = self.timers.get(spec.name)
-        if timer is None:
-            timer = self.timers[spec.name] = timer_of(self, spec)
-        return timer
+        self._parts = tuple(cell.part for cell in self.cells.values())
 
     # --- turns --------------------------------------------------------------------------------
 
@@ -262,10 +229,6 @@ class SmallPlace(KeyPlace):
         for part in self._parts:
             part.renew()
 
-    def changed_cells(self) -> list[Any]:
-        """Cells with something that no record has yet."""
-        return [cell for cell in self._cells.values() if cell.part.is_changed]
-
     def go_beyond(self, encoded: bytes) -> None:
         """Has a scope take a key over, whose turn is over."""
         context = self._context
@@ -289,17 +252,9 @@ class SmallPlace(KeyPlace):
 
     @override
     def keep(self) -> None:
-        expiry_of, record = self._expiry_of, self.record
+        expiry_of, record = self.expiry_of, self.record
         if expiry_of is not None and record.expiry is None:
             self.records.expire_at(record, expiry_of(self.window))
-
-    @override
-    def where(self) -> str:
-        return f"key {self.key!r}, window {self.window}"
-
-    @override
-    def admits(self, family: bytes, domain: Domain, time: int) -> int | None:
-        return self.bound.admits(family, domain, time, self.window, self._expiry_of)
 
     @override
     def set_timer(self, name: TimerName, time: int, payload: bytes) -> None:
@@ -329,7 +284,7 @@ class SmallPlace(KeyPlace):
 
     @override
     def number(self, family: bytes) -> int:
-        return self._families[family]
+        return self._families.index(family)
 
     @override
     def has_one_timer(self) -> bool:

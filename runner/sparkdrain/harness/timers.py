@@ -15,8 +15,8 @@ from sparkdrain.harness.drain_timers import marked
 from timers_state.keys import EVENT, HOLD, I64_MAX, I64_MIN, PROCESSING
 
 if TYPE_CHECKING:
-    from sparkdrain.harness.cells import KeyPlace
     from sparkdrain.harness.drain_timers import TimerBound
+    from sparkdrain.harness.key_place import KeyPlace
     from timers_state import Domain
 
 _PANES = PaneInfoCoderImpl()
@@ -129,11 +129,12 @@ class ProcessingTimer(userstate.BaseTimer):
 
 
 def timer_of(place: KeyPlace, spec: Any) -> EventTimer | ProcessingTimer:
-    """What user code gets for a ``TimerSpec``."""
-    family = spec.name.encode()
-    if TimeDomain.is_event_time(spec.time_domain):
-        return EventTimer(place, family)
-    return ProcessingTimer(place, family)
+    """What user code gets for a ``TimerSpec``; the same object at each call."""
+    timer: EventTimer | ProcessingTimer | None = place.timers.get(spec.name)
+    if timer is None:
+        kind = EventTimer if TimeDomain.is_event_time(spec.time_domain) else ProcessingTimer
+        timer = place.timers[spec.name] = kind(place, spec.name.encode())
+    return timer
 
 
 def bounded(timestamp: Any) -> int:
@@ -146,10 +147,12 @@ def payload_of(
     place: KeyPlace, family: bytes, domain: Domain, time: int, pane: Any
 ) -> bytes | None:
     """What goes with a timer that is set in a pane; None if a drain refuses the timer."""
-    payload = _encoded_pane(pane)
+    payload = b"" if pane is PANE_INFO_UNKNOWN else _PANES.encode(pane)
+    if payload == _UNKNOWN_PANE:  # that of nearly all elements
+        payload = b""
     if not place.bound.is_on:
         return payload
-    generation = place.admits(family, domain, time)
+    generation = place.bound.admits(family, domain, time, place.window, place.expiry_of)
     return None if generation is None else marked(generation, payload)
 
 
@@ -158,11 +161,3 @@ def pane_of(bound: TimerBound, domain: Domain, time: int, payload: bytes) -> Any
     if payload or bound.repeats is not None:
         payload = bound.fires(domain, time, payload)
     return _PANES.decode(payload) if payload else PANE_INFO_UNKNOWN
-
-
-def _encoded_pane(pane: Any) -> bytes:
-    """A pane, or nothing for the one that nearly all elements have."""
-    if pane is PANE_INFO_UNKNOWN:
-        return b""
-    encoded: bytes = _PANES.encode(pane)
-    return b"" if encoded == _UNKNOWN_PANE else encoded

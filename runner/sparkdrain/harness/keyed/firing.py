@@ -13,7 +13,7 @@ from sparkdrain.watermarks.frontier import END
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sparkdrain.harness.cells import DueTimer
+    from sparkdrain.harness.key_place import DueTimer
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.large_place import LargePlace
     from sparkdrain.harness.limits import UpTo

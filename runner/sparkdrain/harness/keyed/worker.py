@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sparkdrain.harness.keyed_state import NOBODYS
 from sparkdrain.harness.small_place import SmallPlace
+from sparkdrain.harness.timers import timer_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -48,7 +49,8 @@ class _Own:
         calls_in: Callable[[SmallPlace | LargePlace], FlightCalls],
     ) -> None:
         self.place = place
-        self._handles = (*map(place.cell, context.states), *map(place.timer, context.timers))
+        timers = (timer_of(place, spec) for spec in context.timers)
+        self._handles = (*place.cells.values(), *timers)
         self.calls = calls_in(place)
         self._at_rest = tuple(map(getrefcount, self._handles))
 
