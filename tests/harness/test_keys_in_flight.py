@@ -13,7 +13,8 @@ from sparkdrain.concurrency.settings import Concurrency
 from sparkdrain.harness.concurrent.slot_loop import SlotLoop
 from sparkdrain.harness.keyed import flight as flights
 from sparkdrain.harness.keyed.carrying import CarriedKeys
-from sparkdrain.harness.keyed.flight import KeysInFlight, KeyTurn
+from sparkdrain.harness.keyed.flight import KeysInFlight
+from sparkdrain.harness.keyed.worker import KeyTurn
 
 
 class Worker:

@@ -25,15 +25,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from apache_beam.utils.windowed_value import WindowedValue
 from typing_extensions import override
 
 from sparkdrain.harness.concurrent.room import WAITING
 from sparkdrain.harness.concurrent.tracker import ELEMENT
 from sparkdrain.harness.harness import KeysCarried
-from sparkdrain.harness.keyed.errors import tell_key
-from sparkdrain.harness.keyed.flight import KeyTurn
-from sparkdrain.harness.keyed.worker import MOST_RECORDS
+from sparkdrain.harness.keyed.flight import by_window
+from sparkdrain.harness.keyed.worker import MOST_RECORDS, KeyTurn
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
 from timers_state.small.record import times_in
@@ -138,10 +136,6 @@ class HeldKey(KeyTurn):
         worker.end_apart()
         ELEMENT.set(None)
 
-    @override
-    def tell(self, error: BaseException, window: Any) -> None:
-        tell_key(error, self.key, window)
-
 
 class CarriedKeys(KeysCarried):
     """The keys of one step whose elements may outlast their round.
@@ -184,7 +178,7 @@ class CarriedKeys(KeysCarried):
             held = self.held[encoded] = HeldKey(
                 encoded, decode_key(encoded), self._records, self._flight
             )
-        arrived = [Arrived(held, each) for element in elements for each in _by_window(element)]
+        arrived = [Arrived(held, each) for element in elements for each in by_window(element)]
         if held.due is not None:
             held.behind += arrived
             return None
@@ -363,12 +357,3 @@ class CarriedKeys(KeysCarried):
     @override
     def __len__(self) -> int:
         return len(self.held)
-
-
-def _by_window(element: Any) -> Iterator[Any]:
-    """An element for each of its windows."""
-    if len(element.windows) == 1:
-        yield element
-        return
-    for window in element.windows:
-        yield WindowedValue(element.value, element.timestamp, (window,), element.pane_info)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from types import AsyncGeneratorType, CoroutineType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.utils.windowed_value import WindowedValue
 from typing_extensions import override
@@ -22,8 +22,7 @@ from sparkdrain.harness.concurrent.limit import TimeLimit
 from sparkdrain.harness.concurrent.room import WAITING
 from sparkdrain.harness.concurrent.standing import line_of, standing
 from sparkdrain.harness.concurrent.tracker import STEP
-from sparkdrain.harness.keyed.errors import tell_key
-from sparkdrain.harness.keyed.worker import TakenTurn
+from sparkdrain.harness.keyed.worker import KeyTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,41 +41,14 @@ _SOON_SECONDS: Final = 0.01
 _LOOK_SECONDS: Final = 1.0
 
 
-class KeyTurn(TakenTurn, Protocol):
-    """What one key has to do, one thing after the other.
-
-    Attributes:
-        outlasts: whether the turn may go on when its round ends. Such a turn is told of elements
-            that are complete, also of those without results.
-    """
-
-    outlasts: bool = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there should be no more elements for now."""
-        return False
-
-    def steps(self, worker: KeyWorker) -> Iterator[tuple[Any, Any]]:
-        """Call user code, from ``worker.begin`` to ``worker.end``.
-
-        Each step has the context that results get, and what the call has returned. That is
-        complete before the next step.
-        """
-
-
 class ElementsTurn(KeyTurn):
-    """The elements of a key.
+    """The elements of a key."""
 
-    Args:
-        encoded, key: the key.
-    """
-
-    __slots__ = ("_key", "_lists", "encoded")
+    __slots__ = ("_lists", "encoded", "key")
 
     def __init__(self, encoded: bytes, key: Any) -> None:
         self.encoded = encoded
-        self._key = key
+        self.key = key
         self._lists: deque[Iterable[list[Any]]] = deque()
 
     def add(self, lists: Iterable[list[Any]]) -> None:
@@ -90,7 +62,7 @@ class ElementsTurn(KeyTurn):
 
     @override
     def steps(self, worker: KeyWorker) -> Iterator[tuple[Any, Any]]:
-        key, encoded = self._key, self.encoded
+        key, encoded = self.key, self.encoded
         place = worker.begin(encoded)
         start = worker.calls.start
         while self._lists:
@@ -99,9 +71,7 @@ class ElementsTurn(KeyTurn):
                     if len(element.windows) == 1:
                         yield element, start(key, element)
                         continue
-                    for window in element.windows:
-                        value, time, pane = element.value, element.timestamp, element.pane_info
-                        alone = WindowedValue(value, time, (window,), pane)
+                    for alone in by_window(element):
                         yield alone, start(key, alone)
                 if place.is_outgrown:
                     worker.end(encoded)
@@ -109,9 +79,14 @@ class ElementsTurn(KeyTurn):
                     start = worker.calls.start
         worker.end(encoded)
 
-    @override
-    def tell(self, error: BaseException, window: Any) -> None:
-        tell_key(error, self._key, window)
+
+def by_window(element: Any) -> Iterator[Any]:
+    """An element for each of its windows."""
+    if len(element.windows) == 1:
+        yield element
+        return
+    for window in element.windows:
+        yield WindowedValue(element.value, element.timestamp, (window,), element.pane_info)
 
 
 class KeysInFlight:

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from sparkdrain.harness.keyed.due import Due
 from sparkdrain.harness.keyed.errors import tell_key
-from sparkdrain.harness.keyed.flight import KeyTurn
+from sparkdrain.harness.keyed.worker import KeyTurn
 from sparkdrain.harness.sampling import size_sampler
 from sparkdrain.watermarks.frontier import END
 from timers_state import Domain
@@ -37,19 +37,17 @@ class TimersTurn(KeyTurn):
     """The timers of a key that are due.
 
     Args:
-        encoded, key: the key.
-        context: the state of the DoFn.
         up_to: what is due.
         of_clock: the same in processing time; None: only timers of event time fire.
     """
 
-    __slots__ = ("_context", "_key", "_of_clock", "_timer", "_up_to", "encoded")
+    __slots__ = ("_context", "_of_clock", "_timer", "_up_to", "encoded", "key")
 
     def __init__(
         self, encoded: bytes, key: Any, context: KeyedState, up_to: UpTo, of_clock: int | None
     ) -> None:
         self.encoded = encoded
-        self._key = key
+        self.key = key
         self._context = context
         self._up_to = up_to
         self._of_clock = of_clock
@@ -57,7 +55,7 @@ class TimersTurn(KeyTurn):
 
     @override
     def steps(self, worker: KeyWorker) -> Iterator[tuple[Any, Any]]:
-        key, encoded, up_to = self._key, self.encoded, self._up_to
+        key, encoded, up_to = self.key, self.encoded, self._up_to
         place = worker.begin(encoded)
         place.bound.repeats = up_to.repeats
         place.key = key
@@ -82,7 +80,7 @@ class TimersTurn(KeyTurn):
 
     @override
     def tell(self, error: BaseException, window: Any) -> None:
-        tell_key(error, self._key, window, *self._timer)
+        tell_key(error, self.key, window, *self._timer)
 
 
 class FlightFeeder:

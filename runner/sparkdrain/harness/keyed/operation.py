@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.concurrent.slot_loop import SlotLoop
     from sparkdrain.harness.dofn import DoFnHandle
     from sparkdrain.harness.harness import Carrier
-    from sparkdrain.harness.keyed.flight import KeyTurn
+    from sparkdrain.harness.keyed.worker import KeyTurn
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.large_place import LargePlace
     from sparkdrain.harness.small_place import SmallPlace

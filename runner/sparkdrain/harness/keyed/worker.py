@@ -5,13 +5,14 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from sparkdrain.harness.keyed.errors import tell_key
 from sparkdrain.harness.keyed_state import NOBODYS
 from sparkdrain.harness.small_place import SmallPlace
 from sparkdrain.harness.timers import timer_of
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.large_place import LargePlace
@@ -22,17 +23,34 @@ MOST_RECORDS: Final = 1024
 """Records of so many keys in flight are not written out if there is no room. Others are large."""
 
 
-class TakenTurn(Protocol):
-    """The turn of one key, for those that look at a worker.
+class KeyTurn(Protocol):
+    """What one key has to do, one thing after the other.
 
     Attributes:
-        encoded: the key.
+        encoded, key: the key.
+        outlasts: whether the turn may go on when its round ends. Such a turn is told of elements
+            that are complete, also of those without results.
     """
 
     encoded: bytes
+    key: Any
+    outlasts: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there should be no more elements for now."""
+        return False
+
+    def steps(self, worker: KeyWorker) -> Iterator[tuple[Any, Any]]:
+        """Call user code, from ``worker.begin`` to ``worker.end``.
+
+        Each step has the context that results get, and what the call has returned. That is
+        complete before the next step.
+        """
 
     def tell(self, error: BaseException, window: Any) -> None:
         """Note down the key and the rest with an error of user code."""
+        tell_key(error, self.key, window)
 
 
 class _Own:
@@ -96,7 +114,7 @@ class KeyWorker:
         self._apart: _Own | None = None
         self._own: _Own | None = None
         self.task: asyncio.Task[None] | None = None
-        self.turn: TakenTurn | None = None
+        self.turn: KeyTurn | None = None
         self.made: Any = None
         self.place: Any = None
         self.calls: Any = None
