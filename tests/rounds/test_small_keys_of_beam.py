@@ -11,7 +11,7 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.harness.keyed.feeding import BeamFeeder
+from sparkdrain.harness.keyed.inlet import BeamFeeder
 from sparkdrain.harness.large_place import LargePlace
 from sparkdrain.harness.small_place import SmallPlace
 from tests.support.recorded import emitted

@@ -21,8 +21,8 @@ from sparkdrain.concurrency.concurrently import letter
 from sparkdrain.concurrency.results import collect
 from sparkdrain.harness.compiled.generate import refuse
 from sparkdrain.harness.concurrent.element import ElementInFlight
-from sparkdrain.harness.concurrent.ending import LAST_SECONDS, cancel_all
 from sparkdrain.harness.concurrent.limit import TimeLimit
+from sparkdrain.harness.concurrent.loop import LAST_SECONDS, cancel_all
 from sparkdrain.harness.concurrent.room import WAITING
 from sparkdrain.harness.concurrent.standing import line_of, of_thread, standing
 from sparkdrain.harness.concurrent.tracker import STEP

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import time
@@ -13,8 +14,12 @@ from typing_extensions import override
 from sparkdrain.harness.concurrent.tracker import enter_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
 
+_LOGGER = logging.getLogger(__name__)
+
+LAST_SECONDS: Final = 2.0
+"""Seconds for which code may go on that was cancelled."""
 _PATIENCE_SECONDS: Final = 1.0
 
 
@@ -36,23 +41,23 @@ class StepLoop(Protocol):
 
 
 class EventLoop(StepLoop):
-    """An event loop that runs in a daemon thread; other threads hand work to it."""
+    """An event loop that runs in a daemon thread; other threads hand work to it.
+
+    Attributes:
+        thread: the identifier of the loop's thread.
+    """
 
     def __init__(self) -> None:
         self.loop = new_loop()
         self._answered = self._asked = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name="sparkdrain-loop", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="sparkdrain-loop", daemon=True)
+        thread.start()
+        self.thread = thread.ident
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         enter_loop()
         self.loop.run_forever()
-
-    @property
-    def thread(self) -> int | None:
-        """The identifier of the loop's thread."""
-        return self._thread.ident
 
     def soon(self, call: Callable[..., object], *args: object) -> None:
         """Have the loop call ``call``; from any thread."""
@@ -117,3 +122,16 @@ def event_loop() -> EventLoop:
 os.register_at_fork(
     before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
 )
+
+
+async def cancel_all(tasks: Iterable[asyncio.Task[Any]], described: Callable[[], str]) -> None:
+    """Cancel tasks, and wait for them for 2 s; log ``described()`` if one goes on."""
+    workers = set(tasks)
+    for worker in workers:
+        worker.cancel()
+    if workers:
+        _, left = await asyncio.wait(workers, timeout=LAST_SECONDS)
+        if left:
+            _LOGGER.warning(
+                "%s does not end although it was cancelled (%d in all)", described(), len(left)
+            )

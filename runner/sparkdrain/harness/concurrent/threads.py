@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _END: Final = None
 
 
-class Threads(concurrent.futures.Executor):
+class Threads:
     """Daemon threads, started as they are needed.
 
     Args:
@@ -28,12 +28,10 @@ class Threads(concurrent.futures.Executor):
         self._idle = threading.Semaphore(0)
         self._started = 0
 
-    def submit(
-        self, function: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> concurrent.futures.Future[Any]:
+    def submit(self, function: Callable[[], Any]) -> concurrent.futures.Future[Any]:
         """Have a thread call ``function``; from the event loop only."""
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        self._calls.put((future, function, args, kwargs))
+        self._calls.put((future, function))
         if not self._idle.acquire(blocking=False) and self._started < self._most:
             self._started += 1
             threading.Thread(target=self._run, name="sparkdrain-call", daemon=True).start()
@@ -42,18 +40,18 @@ class Threads(concurrent.futures.Executor):
     def _run(self) -> None:
         self._begin()
         while (call := self._calls.get()) is not _END:
-            future, function, args, kwargs = call
+            future, function = call
             if future.set_running_or_notify_cancel():
                 try:
-                    result = function(*args, **kwargs)
+                    result = function()
                 except BaseException as error:  # noqa: BLE001 - it is the call's
                     future.set_exception(error)
                 else:
                     future.set_result(result)
-            del call, future, function, args, kwargs
+            del call, future, function
             self._idle.release()
 
-    def shutdown(self, wait: bool = False, *, cancel_futures: bool = True) -> None:
+    def shutdown(self) -> None:
         """Have threads end when they have nothing to do."""
         for _ in range(self._started):
             self._calls.put(_END)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam.utils.windowed_value import WindowedValue
 from typing_extensions import override
 
-from sparkdrain.harness.concurrent.ending import cancel_all
 from sparkdrain.harness.concurrent.flight import collected
 from sparkdrain.harness.concurrent.limit import TimeLimit
+from sparkdrain.harness.concurrent.loop import cancel_all
 from sparkdrain.harness.concurrent.room import WAITING
 from sparkdrain.harness.concurrent.standing import line_of, standing
 from sparkdrain.harness.concurrent.tracker import STEP
