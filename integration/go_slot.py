@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from sparkdrain.fnapi.aside import End, StageAside
+from sparkdrain.fnapi.aside import StageAside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sparkdrain.fnapi.worker import SdkWorker
 
 BYTES = "bytes"
-END = End(BYTES, BYTES)
 WINDOWED = "beam:coder:windowed_value:v1"
 # A time, the number of windows, of which the global one has no bytes, and the pane.
 HEADER = bytes(8) + b"\x00\x00\x00\x01" + b"\x0f"
@@ -62,12 +61,9 @@ class Slot:
         self.harnesses.await_connection(self.worker)
         coder = beam_runner_api_pb2.Coder()
         coder.spec.urn = common_urns.coders.BYTES.urn
-        endpoint = self.worker.life.endpoint
         for number in range(bundles):
             flatten = beam_runner_api_pb2.FunctionSpec(urn=urns.FLATTEN)
-            stage = StageAside(
-                self.worker, {BYTES: coder}, endpoint, END, END, flatten, capabilities=()
-            )
+            stage = StageAside(self.worker, {BYTES: coder}, BYTES, BYTES, flatten, capabilities=())
             described = self.worker.descriptor(stage._id)
             for name in ("in", "out"):  # Go has no windows beside elements
                 described.coders[f"sparkdrain:{name}"].spec.urn = WINDOWED

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from apache_beam.portability.api import beam_runner_api_pb2
 from java_program import class_path
 
-from sparkdrain.fnapi.aside import EMBEDDING, End, StageAside
+from sparkdrain.fnapi.aside import EMBEDDING, StageAside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.graph.beam import common_urns
 from sparkdrain.graph.environments import STAGED_JAVA
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sparkdrain.fnapi.worker import SdkWorker
 
 BYTES = "bytes"
-END = End(BYTES, BYTES)
 
 
 class Slot:
@@ -43,14 +42,12 @@ class Slot:
         self.harnesses.await_connection(self.worker)
         coder = beam_runner_api_pb2.Coder()
         coder.spec.urn = common_urns.coders.BYTES.urn
-        endpoint = self.worker.life.endpoint
         for number in range(bundles):
             stage = StageAside(
                 self.worker,
                 {BYTES: coder},
-                endpoint,
-                END,
-                END,
+                BYTES,
+                BYTES,
                 capabilities=[EMBEDDING] * (number > 1),
             )
             element = bytes([1, number])

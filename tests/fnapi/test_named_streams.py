@@ -11,7 +11,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms import environments
 
-from sparkdrain.fnapi.aside import EMBEDDING, NAMED_STREAMS, End, StageAside
+from sparkdrain.fnapi.aside import EMBEDDING, NAMED_STREAMS, StageAside
 from sparkdrain.fnapi.descriptor import descriptor_of
 from sparkdrain.fnapi.errors import HarnessLost
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
@@ -24,8 +24,6 @@ from tests.support.lives import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-END = End("bytes", "bytes")
 
 
 class Busy:
@@ -56,9 +54,7 @@ class Busy:
 def aside(worker, capabilities) -> StageAside:
     coder = beam_runner_api_pb2.Coder()
     coder.spec.urn = common_urns.coders.BYTES.urn
-    return StageAside(
-        worker, {"bytes": coder}, "unix:/nowhere", END, END, capabilities=capabilities
-    )
+    return StageAside(worker, {"bytes": coder}, "bytes", "bytes", capabilities=capabilities)
 
 
 def test_elements_of_a_bundle_that_waits_are_not_in_the_way_of_a_stage_aside():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from apache_beam.coders import coders
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
@@ -45,28 +45,15 @@ _CONTEXT: Final = (
 )
 
 
-class End(NamedTuple):
-    """An end of a stage aside.
-
-    Attributes:
-        written: id of the coder by which elements are on the wire.
-        coder: id of the coder of the PCollection.
-    """
-
-    written: str
-    coder: str
-
-
 class StageAside:
     """A stage that takes elements, has at most one transform, and gives elements.
 
     Args:
         worker: the harness, which may be amid another bundle.
         coders: by id, all that the stage needs.
-        endpoint: where the harness finds data.
-        begin: where elements come in.
-        end: where they come out.
-        spec: what the transform does; None: elements come out as they came in.
+        begin: id of the coder by which elements come in.
+        end: id of the one by which they come out.
+        spec: what the transform does; None: the elements that have come in come out.
         capabilities: what the harness's SDK can do. Elements go within a request if it takes them
             there (``EMBEDDING``), or by a stream of their own (``NAMED_STREAMS``). Else those of
             another bundle that waits for this one may be in the way.
@@ -76,9 +63,8 @@ class StageAside:
         self,
         worker: SdkWorker,
         coders: Mapping[str, beam_runner_api_pb2.Coder],
-        endpoint: str,
-        begin: End,
-        end: End,
+        begin: str,
+        end: str,
         spec: beam_runner_api_pb2.FunctionSpec | None = None,
         *,
         capabilities: Container[str],
@@ -86,27 +72,27 @@ class StageAside:
         context = PipelineContext(namespace="sparkdrain")
         strategy = context.windowing_strategies.get_id(Windowing(GlobalWindows()))
         components = context.to_runner_api()
+        here = descriptor_of(worker.life.endpoint)
         window = components.windowing_strategies[strategy].window_coder_id
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
             id=f"aside-{uuid.uuid4().hex}",
             coders={**coders, **components.coders},
             environments=components.environments,
             windowing_strategies=components.windowing_strategies,
-            state_api_service_descriptor=descriptor_of(endpoint),
+            state_api_service_descriptor=here,
         )
-        out = _IN if spec is None else _OUT
         ends = (_IN, urns.CHANNEL_SOURCE, begin), (_OUT, urns.CHANNEL_SINK, end)
-        for name, urn, (written, coder) in ends:
-            pcollection = _IN if name == _IN else out
-            descriptor.pcollections[pcollection].coder_id = coder
+        for name, urn, coder in ends:
+            pcollection = _IN if spec is None else name
+            descriptor.pcollections[pcollection].coder_id = begin if spec is None else coder
             descriptor.pcollections[pcollection].is_bounded = _BOUNDED
             descriptor.pcollections[pcollection].windowing_strategy_id = strategy
             bare = descriptor.coders[f"sparkdrain:{name}"]
             bare.spec.urn = common_urns.coders.PARAM_WINDOWED_VALUE.urn
             bare.spec.payload = _CONTEXT
-            bare.component_coder_ids[:] = [written, window]
+            bare.component_coder_ids[:] = [coder, window]
             port = beam_fn_api_pb2.RemoteGrpcPort(
-                api_service_descriptor=descriptor_of(endpoint), coder_id=f"sparkdrain:{name}"
+                api_service_descriptor=here, coder_id=f"sparkdrain:{name}"
             )
             transform = descriptor.transforms[name]
             transform.unique_name = name

@@ -15,7 +15,7 @@ from apache_beam.portability.api import beam_provision_api_pb2, beam_runner_api_
 from typing_extensions import override
 
 from sparkdrain.errors import SparkDrainError
-from sparkdrain.fnapi.aside import EMBEDDING, End, StageAside
+from sparkdrain.fnapi.aside import EMBEDDING, StageAside
 from sparkdrain.fnapi.errors import HarnessFailed
 from sparkdrain.fnapi.java import java_variables
 from sparkdrain.fnapi.process import Life
@@ -91,20 +91,13 @@ class JvmRehearsal(Life):
     def _run_bundles(self) -> None:
         coder = beam_runner_api_pb2.Coder()
         coder.spec.urn = common_urns.coders.BYTES.urn
-        end = End(_BYTES, _BYTES)
         spec = self._spec()
         for capabilities in ((EMBEDDING,), ()):
             for _ in range(_BUNDLES // 2):
                 if self._is_taken():
                     return
                 stage = StageAside(
-                    self._worker,
-                    {_BYTES: coder},
-                    self.endpoint,
-                    end,
-                    end,
-                    spec,
-                    capabilities=capabilities,
+                    self._worker, {_BYTES: coder}, _BYTES, _BYTES, spec, capabilities=capabilities
                 )
                 stage.run([_ELEMENT])
         _LOGGER.debug("A JVM that waits has rehearsed %d bundles.", _BUNDLES)

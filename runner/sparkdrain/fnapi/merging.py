@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam.coders import coders
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from sparkdrain.fnapi.aside import End, StageAside
+from sparkdrain.fnapi.aside import StageAside
 from sparkdrain.graph.beam import common_urns
 from sparkdrain.graph.window_fns import merges
 from sparkdrain.graph.wire import WireCoders
@@ -68,9 +68,8 @@ class WindowMergers:
         return StageAside(
             worker,
             own.coders,
-            worker.life.endpoint,
-            End(windows, windows),
-            End(merged, merged),
+            windows,
+            merged,
             beam_runner_api_pb2.FunctionSpec(
                 urn=_MERGE_WINDOWS, payload=strategy.window_fn.SerializeToString()
             ),

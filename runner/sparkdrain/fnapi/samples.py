@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
-from sparkdrain.fnapi.aside import End, StageAside
+from sparkdrain.fnapi.aside import StageAside
 from sparkdrain.fnapi.elements import prefixed, unprefixed
 from sparkdrain.fnapi.errors import HarnessFailed, HarnessGarbled, HarnessLost, HarnessNotStarted
 from sparkdrain.graph import urns
@@ -180,9 +180,8 @@ class Samples:
             self._stages[pcollection] = StageAside(
                 self._worker,
                 own.coders,
-                known.state_api_service_descriptor.url,
-                End(given, given),
-                End(text, text),
+                given,
+                text,
                 beam_runner_api_pb2.FunctionSpec(urn=_TO_STRING),
                 capabilities=self._capabilities,
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from apache_beam.coders.coder_impl import create_InputStream
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from sparkdrain.fnapi.aside import End, StageAside
+from sparkdrain.fnapi.aside import StageAside
 from sparkdrain.graph.beam import common_urns
 
 if TYPE_CHECKING:
@@ -42,9 +42,8 @@ class ValueCounts:
         self._stage = StageAside(
             worker,
             {**known.coders, _LENGTHS: lengths},
-            known.state_api_service_descriptor.url,
-            End(coder, coder),
-            End(_LENGTHS, coder),
+            coder,
+            _LENGTHS,
             capabilities=capabilities,
         )
 
