@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import apache_beam as beam
 
-from sparkdrain.fnapi.answers import Answers
+from sparkdrain.fnapi.large_groups import LargeGroups
+from sparkdrain.fnapi.state_requests import SideRequests, StateAnswers, UserState
 from tests.support.seen import see
 
 
 def test_a_part_can_be_read_again_in_this_bundle_and_in_later_ones(monkeypatch):
-    monkeypatch.setattr("sparkdrain.fnapi.answers._ANSWER_BYTES", 4)
+    monkeypatch.setattr("sparkdrain.fnapi.state_requests._ANSWER_BYTES", 4)
     pieces = [b"ab", b"cde", b"f", b"ghij", b"k"]
-    answers = Answers()
+    sides, state = SideRequests({}, lambda _: None), UserState({}, lambda *_: [])
+    answers = StateAnswers(sides, state, LargeGroups())
 
     def rest(token):
         found = b""

@@ -13,7 +13,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.portability.api import metrics_pb2
 from apache_beam.transforms import environments, window
 
-from sparkdrain.fnapi import answers, large_groups
+from sparkdrain.fnapi import large_groups, state_requests
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.graph.translate import translate
@@ -85,7 +85,7 @@ def test_a_side_input_larger_than_one_answer_comes_whole(run):
 
 def test_a_large_side_input_can_be_read_again_and_in_later_bundles(run, monkeypatch):
     """Python's cache keeps the first answer, and goes on from its token each time."""
-    monkeypatch.setattr(answers, "_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(state_requests, "_ANSWER_BYTES", 1000)
     monkeypatch.setattr(large_groups, "_HELD_GROUPS", 1)
 
     def build(pipeline):

@@ -22,7 +22,7 @@ from sparkdrain.fnapi.elements import prefixed
 from sparkdrain.fnapi.errors import UnknownState
 from sparkdrain.fnapi.harness import FnHarness, Outside
 from sparkdrain.fnapi.harnesses import HarnessJob
-from sparkdrain.fnapi.large_groups import GroupsInState, page_of
+from sparkdrain.fnapi.large_groups import LargeGroups, page_of
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.graph.wire import STATE_BACKED_ITERABLE
 from sparkdrain.harness.channel import processor
@@ -67,18 +67,18 @@ def wire(monkeypatch):
         return response
 
     def ending(self):
-        wire.held.append(len(getattr(self._groups, "_held", ())))
+        wire.held.append(len(self._groups._held))
         return ended(self)
 
-    class Kept(GroupsInState):
-        def __init__(self):
-            super().__init__()
+    class Kept(LargeGroups):
+        def __init__(self, **given):
+            super().__init__(**given)
             wire.groups.append(self)
 
     monkeypatch.setattr(SdkWorker, "send", sending)
     monkeypatch.setattr(FnHarness, "state", asked)
     monkeypatch.setattr(FnHarness, "_ended", ending)
-    monkeypatch.setattr(fn_harness, "GroupsInState", Kept)
+    monkeypatch.setattr(fn_harness, "LargeGroups", Kept)
     return wire
 
 
@@ -179,7 +179,7 @@ def test_nothing_is_kept_of_a_group_when_its_bundle_has_ended(batch, wire):
 
 
 def test_a_token_is_of_one_bundle():
-    groups = GroupsInState()
+    groups = LargeGroups()
     chunk = b"\0\0\0\1" + prefixed(bytes(WHOLE_BYTES))
     token = groups.encode(encoded_values([chunk]))[-35:].lstrip(b"\x22\x23\x24")
     (token,) = groups._held
@@ -201,7 +201,7 @@ def test_a_bundle_ends_when_it_holds_much(batch, wire, monkeypatch):
 
 
 def test_what_a_bundle_holds_in_memory_is_bounded():
-    groups = GroupsInState()
+    groups = LargeGroups()
     chunk = b"\0\0\0\1" + prefixed(bytes(16 * MiB))
     for _ in range(4):
         assert not groups.is_full
@@ -260,7 +260,8 @@ def test_a_harness_that_does_not_read_in_state_gets_groups_whole(batch, wire, wh
     )
     assert seen == _expected()
     assert wire.pages == []
-    assert wire.groups == []
+    assert not any(groups.are_in_state for groups in wire.groups)
+    assert not any(wire.held)
 
 
 class _NoSamples:
@@ -390,7 +391,7 @@ def test_of_a_group_on_disk_no_more_is_read_than_a_page(tmp_path, monkeypatch):
 
     monkeypatch.setattr(ChunkFile, "read", seen)
     chunks = [file.append(_chunk([bytes(1000)] * 6_000)) for _ in range(2)]
-    groups = GroupsInState()
+    groups = LargeGroups()
     values = encoded_values(chunks)
     assert isinstance(values, EncodedValues)
     groups.encode(values)
@@ -406,7 +407,7 @@ def test_of_a_group_on_disk_no_more_is_read_than_a_page(tmp_path, monkeypatch):
 
 
 def test_small_chunks_share_a_page():
-    groups = GroupsInState()
+    groups = LargeGroups()
     groups.encode(EncodedValues([_chunk([bytes(1000)])] * 3000))
     (token,) = groups._held
     continuation, pages = b"", []
@@ -420,7 +421,7 @@ def test_small_chunks_share_a_page():
 
 @pytest.mark.parametrize("continuation", [b"x", b"1", b"9.4", b"0.3", b"0.99", b"0.4.4", b"-1.4"])
 def test_a_continuation_token_that_no_page_had_is_refused(continuation):
-    groups = GroupsInState()
+    groups = LargeGroups()
     groups.encode(EncodedValues([_chunk([b"abc"])]))
     (token,) = groups._held
     with pytest.raises(UnknownState, match="no group goes on"):

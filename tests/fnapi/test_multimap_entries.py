@@ -13,8 +13,7 @@ from apache_beam.transforms.window import IntervalWindow
 from sparkdrain.fnapi.descriptor import descriptor_of
 from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.fnapi.lives import WindowLives
-from sparkdrain.fnapi.user_state import UserState
-from sparkdrain.fnapi.value_counts import ValueCounts
+from sparkdrain.fnapi.state_requests import UserState, ValueCounts
 from sparkdrain.harness.harness import StateTerms
 from sparkdrain.loopback import loopback_pool
 from timers_state import Overlay, RoundStore

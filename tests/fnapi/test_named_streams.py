@@ -16,7 +16,7 @@ from sparkdrain.fnapi.descriptor import descriptor_of
 from sparkdrain.fnapi.errors import HarnessLost
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.fnapi.process import Life
-from sparkdrain.fnapi.value_counts import ValueCounts
+from sparkdrain.fnapi.state_requests import ValueCounts
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.graph.beam import common_urns
 from sparkdrain.loopback import loopback_pool

@@ -12,10 +12,10 @@ from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms import window
 
-from sparkdrain.fnapi import sides
+from sparkdrain.fnapi import state_requests
 from sparkdrain.fnapi.errors import UnknownState
 from sparkdrain.fnapi.provision import RUNNER_CAPABILITIES
-from sparkdrain.fnapi.sides import SideRequests
+from sparkdrain.fnapi.state_requests import SideRequests
 from tests.support.seen import SEEN, see
 
 ENTRIES = coders.IterableCoder(coders.VarIntCoder())
@@ -112,7 +112,7 @@ def test_what_is_answered_is_what_the_coder_of_keys_and_iterables_reads():
 
 
 def test_a_key_with_too_many_values_is_refused_so_that_they_are_read_alone(monkeypatch):
-    monkeypatch.setattr(sides, "_ENTRY_BYTES", 100)
+    monkeypatch.setattr(state_requests, "_ENTRY_BYTES", 100)
     content = _requests(_Content({"a": [[1]], "b": [list(range(60)), list(range(60))]})).read(
         _all()
     )

@@ -14,27 +14,24 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from typing_extensions import override
 
-from sparkdrain.fnapi.answers import Answers
 from sparkdrain.fnapi.aside import EMBEDDING
 from sparkdrain.fnapi.descriptor import descriptor_for
 from sparkdrain.fnapi.elements import Metadata, Output
-from sparkdrain.fnapi.errors import UnknownState, failed, garbled
+from sparkdrain.fnapi.errors import failed, garbled
 from sparkdrain.fnapi.inlet import FnInlet, GroupInlet
 from sparkdrain.fnapi.java import thread_group
 from sparkdrain.fnapi.keyed import FnKeyedInlet, TimerBundles
-from sparkdrain.fnapi.large_groups import GroupsInState, LargeGroups
+from sparkdrain.fnapi.large_groups import LargeGroups
 from sparkdrain.fnapi.lent import LentInlet, SplitBundle
 from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.outbound import Outbound
 from sparkdrain.fnapi.restrictions import FnRestrictions, LoneBundle
 from sparkdrain.fnapi.samples import Samples
-from sparkdrain.fnapi.sides import SideRequests, is_of_side_input
 from sparkdrain.fnapi.sight import busiest, stack_in, times
 from sparkdrain.fnapi.stage_metrics import StageMetrics
+from sparkdrain.fnapi.state_requests import SideRequests, StateAnswers, UserState, ValueCounts
 from sparkdrain.fnapi.timers import TimerFamilies
 from sparkdrain.fnapi.truncation import Truncated, truncating
-from sparkdrain.fnapi.user_state import UserState, is_of_user
-from sparkdrain.fnapi.value_counts import ValueCounts
 from sparkdrain.fnapi.worker import Listener
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import proto_utils
@@ -131,10 +128,6 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._truncation = truncation
         self._harnesses = outside.harnesses
         self._keep = wiring.keep
-        self._sides = SideRequests(
-            {(side.transform, side.tag): side.edge for side in stage.side_inputs},
-            wiring.open_side_input,
-        )
         self._outputs = {
             str(transform): Output(
                 wiring.writers[edge],
@@ -144,10 +137,20 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             for transform, edge in stage.sinks
         }
         self._lives: dict[str, WindowLives] = {}
-        self._state = UserState(self._lives, self._count)
         self._counts: dict[tuple[str, str], ValueCounts] = {}
-        self._answers = Answers()
-        self._groups = _groups_for(environment, outside.job)
+        # A sample of a group has all of its values, and is encoded when no bundle may read them.
+        is_sampled = outside.job.samples is not None and can_sample(environment)
+        self._groups = LargeGroups(
+            are_in_state=reads_groups_in_state(environment) and not is_sampled
+        )
+        self._state = StateAnswers(
+            SideRequests(
+                {(side.transform, side.tag): side.edge for side in stage.side_inputs},
+                wiring.open_side_input,
+            ),
+            UserState(self._lives, self._count),
+            self._groups,
+        )
         self._open_outputs: set[Any] = set()
         self._response: beam_fn_api_pb2.InstructionResponse | None = None
         self._instruction = self.ending = ""
@@ -247,17 +250,17 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     def _count(self, transform: str, name: str, several: Sequence[bytes]) -> list[int]:
         """How many values several parts of a multimap have. Only the harness knows their coder."""
-        if (transform, name) not in self._counts:
+        counts = self._counts.get((transform, name))
+        if counts is None:
             payload = proto_utils.parse_Bytes(
                 self._descriptor.transforms[transform].spec.payload,
                 beam_runner_api_pb2.ParDoPayload,
             )
             coder = payload.state_specs[name].multimap_spec.value_coder_id
-            counts = ValueCounts(
+            counts = self._counts[transform, name] = ValueCounts(
                 self._worker, self._descriptor, coder, capabilities=self._capabilities
             )
-            self._counts[transform, name] = counts
-        return self._counts[transform, name].count(several)
+        return counts.count(several)
 
     @property
     def _embeds(self) -> bool:
@@ -368,8 +371,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         for inlet in self._inlets.values():
             inlet.ended()
         self._worker.forget(instruction)
-        self._answers.forget()
-        self._groups.forget()
+        self._state.forget()
         return instruction
 
     def _source_of(self, application: beam_fn_api_pb2.BundleApplication) -> FnInlet:
@@ -434,29 +436,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     @override
     def state(self, request: beam_fn_api_pb2.StateRequest) -> beam_fn_api_pb2.StateResponse:
-        try:
-            return self._answer(request)
-        except UnknownState as error:
-            return beam_fn_api_pb2.StateResponse(error=str(error))
-
-    def _answer(self, request: beam_fn_api_pb2.StateRequest) -> beam_fn_api_pb2.StateResponse:
-        key = request.state_key
-        if key.WhichOneof("type") == "runner" and request.WhichOneof("request") == "get":
-            return self._groups.read(key.runner.key, request.get.continuation_token)
-        if not (is_of_side_input(key) or is_of_user(key)):
-            kind = key.WhichOneof("type")
-            return beam_fn_api_pb2.StateResponse(error=f"state of the kind {kind} is not kept here")
-        match request.WhichOneof("request"):
-            case "get":
-                source = self._state if is_of_user(key) else self._sides
-                read = partial(source.read, key)
-                return self._answers.part(request.get.continuation_token, read)
-            case "append":
-                self._state.append(key, request.append.data)
-                return beam_fn_api_pb2.StateResponse(append={})
-            case _:
-                self._state.clear(key)
-                return beam_fn_api_pb2.StateResponse(clear={})
+        return self._state.answer(request)
 
     # --- work ---------------------------------------------------------------------------------
 
@@ -686,14 +666,6 @@ def _window_coder(
     components: beam_runner_api_pb2.Components, windowings: Any, pcollection: str
 ) -> Any:
     return _windowing(components, windowings, pcollection).windowfn.get_window_coder()
-
-
-def _groups_for(environment: beam_runner_api_pb2.Environment, job: HarnessJob) -> LargeGroups:
-    """How groups are sent to a harness that has many values."""
-    if job.samples is not None and can_sample(environment):
-        # A sample of a group has all of its values, and is encoded when no bundle may read them.
-        return LargeGroups()
-    return GroupsInState() if reads_groups_in_state(environment) else LargeGroups()
 
 
 def _samples_of(

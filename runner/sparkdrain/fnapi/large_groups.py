@@ -11,7 +11,6 @@ import uuid
 from typing import Any, Final
 
 from apache_beam.portability.api import beam_fn_api_pb2
-from typing_extensions import override
 
 from sparkdrain.fnapi.elements import prefixed, unprefixed_end
 from sparkdrain.fnapi.errors import UnknownState
@@ -28,58 +27,32 @@ _HELD_GROUPS: Final = 128
 
 
 class LargeGroups:
-    """Sends all values of a group with its key, to a harness that can do no more."""
-
-    are_in_state = False
-    """Whether a harness may get a token in place of values."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the bundle is to end before further groups are sent."""
-        return False
-
-    def encode(self, values: Any) -> bytes:
-        """The values of a key, as Beam's coder for iterables writes them."""
-        return joined_values(values)
-
-    def read(self, token: bytes, continuation: bytes) -> beam_fn_api_pb2.StateResponse:
-        """Values of a group, from where the last answer has ended.
-
-        Raises:
-            UnknownState: the bundle has no such group.
-        """
-        del continuation
-        message = f"no group of this bundle has the token {token!r}"
-        raise UnknownState(message)
-
-    def forget(self) -> None:
-        """The bundle has ended: nothing of it is read any more."""
-
-
-class GroupsInState(LargeGroups):
     """Keeps the chunks of large groups until the bundle ends, and reads pages of them.
 
     What is on disk stays there. A continuation token is a place in the group, so that a harness
     may go on from it as often as it likes, as caches of harnesses do.
+
+    Args:
+        are_in_state: whether a harness may get a token in place of values. Else all values of a
+            group are sent with its key.
     """
 
-    are_in_state = True
-
-    def __init__(self) -> None:
+    def __init__(self, *, are_in_state: bool = True) -> None:
+        self.are_in_state = are_in_state
         self._name = uuid.uuid4().hex
         self._number = 0
         self._held: dict[bytes, list[Any]] = {}
         self._bytes = 0
 
     @property
-    @override
     def is_full(self) -> bool:
+        """Whether the bundle is to end before further groups are sent."""
         return self._bytes >= _HELD_BYTES or len(self._held) >= _HELD_GROUPS
 
-    @override
     def encode(self, values: Any) -> bytes:
-        if not isinstance(values, EncodedValues):
-            return super().encode(values)
+        """The values of a key, as Beam's coder for iterables writes them."""
+        if not (self.are_in_state and isinstance(values, EncodedValues)):
+            return joined_values(values)
         self._number += 1
         # Caches of harnesses may outlive a bundle, so no two groups have one token.
         token = f"{self._name}-{self._number}".encode()
@@ -87,19 +60,24 @@ class GroupsInState(LargeGroups):
         self._bytes += sum(len(chunk) for chunk in values.chunks if type(chunk) is bytes)
         return _IN_STATE + prefixed(token)
 
-    @override
     def read(self, token: bytes, continuation: bytes) -> beam_fn_api_pb2.StateResponse:
+        """Values of a group, from where the last answer has ended.
+
+        Raises:
+            UnknownState: the bundle has no such group.
+        """
         chunks = self._held.get(token)
         if chunks is None:
-            return super().read(token, continuation)
+            message = f"no group of this bundle has the token {token!r}"
+            raise UnknownState(message)
         data, following = page_of(chunks, _begin_of(continuation, chunks))
         answer = beam_fn_api_pb2.StateGetResponse(data=data)
         if following is not None:
             answer.continuation_token = b"%d.%d" % following
         return beam_fn_api_pb2.StateResponse(get=answer)
 
-    @override
     def forget(self) -> None:
+        """The bundle has ended: nothing of it is read any more."""
         self._held = {}
         self._bytes = 0
 
