@@ -11,10 +11,10 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import environments
 
-from sparkdrain.fnapi import lent
+from sparkdrain.fnapi import inlet
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
-from sparkdrain.fnapi.lent import LentInlet
+from sparkdrain.fnapi.inlet import LentInlet
 from sparkdrain.loopback import loopback_pool
 from sparkdrain.stages.batch.slot import BatchSlot
 from tests.support.in_memory import run_in_memory
@@ -108,7 +108,7 @@ def test_a_part_of_the_restriction_at_work_is_given_away(run):
 
 
 def test_whole_restrictions_that_wait_in_the_harness_are_given_away(run, monkeypatch):
-    monkeypatch.setattr(lent, "_BUNDLE_SECONDS", 60.0)
+    monkeypatch.setattr(inlet, "_BUNDLE_SECONDS", 60.0)
     # Short ones come in bundles of 1, 2 and 4, so the long one has 7 others behind it.
     before, after = range(200, 207), range(300, 307)
     ranges = [(n, n + 1) for n in before] + [(0, 100)] + [(n, n + 1) for n in after]

@@ -117,6 +117,11 @@ class Metadata:
         except Exception:  # noqa: BLE001 - Beam's streams tell their end in many ways
             return self._decode(data[position:], position)
 
+    def windowed(self, data: bytes) -> Any:
+        """The windowed value of an encoded element."""
+        context, position = self.decode(data, 0)
+        return context.with_value(unprefixed(data, position)[0])
+
     def _decode(self, part: bytes, position: int) -> tuple[Any, int]:
         stream = create_InputStream(part)
         value = self._impl.decode_from_stream(stream, True)

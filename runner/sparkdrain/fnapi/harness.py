@@ -7,7 +7,6 @@ import logging
 import time
 import uuid
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.coders import VarIntCoder
@@ -18,14 +17,12 @@ from sparkdrain.fnapi.aside import EMBEDDING
 from sparkdrain.fnapi.descriptor import descriptor_for
 from sparkdrain.fnapi.elements import Metadata, Output
 from sparkdrain.fnapi.errors import failed, garbled
-from sparkdrain.fnapi.inlet import FnInlet, GroupInlet
+from sparkdrain.fnapi.inlet import FnInlet, FnKeyedInlet, GroupInlet, LentInlet
 from sparkdrain.fnapi.java import thread_group
-from sparkdrain.fnapi.keyed import FnKeyedInlet, TimerBundles
 from sparkdrain.fnapi.large_groups import LargeGroups
-from sparkdrain.fnapi.lent import LentInlet, SplitBundle
 from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.outbound import Outbound
-from sparkdrain.fnapi.restrictions import FnRestrictions, LoneBundle
+from sparkdrain.fnapi.restrictions import FnRestrictions
 from sparkdrain.fnapi.samples import Samples
 from sparkdrain.fnapi.sight import busiest, stack_in, times
 from sparkdrain.fnapi.stage_metrics import StageMetrics
@@ -105,33 +102,33 @@ class Wiring:
     keep: bool
     script: Callable[[], int] | None = None
 
+    def windowing(self, pcollection: str) -> Any:
+        """Beam's windowing strategy of a PCollection."""
+        proto = self.components.pcollections[pcollection]
+        return self.windowings.get_by_id(proto.windowing_strategy_id)
 
-class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
+    def metadata(self, pcollection: str) -> Metadata:
+        """What reads and writes timestamp, windows and pane of elements of a PCollection."""
+        return Metadata(self.windowing(pcollection).windowfn.get_window_coder())
+
+
+class FnHarness(Harness, Listener):
     """Runs a stage in an SDK harness, one bundle after the other."""
 
     # Whether it was told that bundles cannot be split.
     _tells_no_split = False
 
     def __init__(self, stage: Stage, wiring: Wiring) -> None:
-        edges, outside = wiring.edges, wiring.outside
-        components, windowings = wiring.components, wiring.windowings
+        edges, outside, components = wiring.edges, wiring.outside, wiring.components
         environment = components.environments[stage.environment]
+        self._stage, self._wiring = stage, wiring
         self._capabilities = frozenset(environment.capabilities)
         self._truncating: dict[TransformId, tuple[FnHarness, Truncated]] = {}
-
-        def truncation(source: TransformId, transform: TransformId) -> tuple[FnHarness, Truncated]:
-            left = Truncated()
-            other, own = truncating(stage, source, transform, components)
-            writers = {edge: left for _, edge in other.sinks}
-            return FnHarness(other, replace(wiring, components=own, writers=writers)), left
-
-        self._truncation = truncation
         self._harnesses = outside.harnesses
-        self._keep = wiring.keep
         self._outputs = {
             str(transform): Output(
                 wiring.writers[edge],
-                Metadata(_window_coder(components, windowings, edges[edge].pcollection)),
+                wiring.metadata(edges[edge].pcollection),
                 pairs=has_pairs(edges[edge], components),
             )
             for transform, edge in stage.sinks
@@ -153,7 +150,9 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         )
         self._open_outputs: set[Any] = set()
         self._response: beam_fn_api_pb2.InstructionResponse | None = None
-        self._instruction = self.ending = ""
+        self._instruction = ""
+        self.ending = ""
+        """Names the bundle that the harness has all the input of; "" if there is none."""
         self._to_finalize: list[str] = []
         self._residuals: list[beam_fn_api_pb2.DelayedBundleApplication] = []
         self._outbound: Outbound | None = None
@@ -181,8 +180,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             script = wiring.script if is_java(environment) else None
             for transform, proto in self._descriptor.transforms.items():
                 if proto.spec.urn == urns.PAR_DO:
-                    terms = wiring.state_terms
-                    self._add_keyed(transform, proto, components, windowings, terms, script)
+                    self._add_keyed(transform, proto, script)
             self._closing = set(self._families)
             if is_go(environment):
                 # It waits for one end of timers for each transform, and for ever if more come.
@@ -196,21 +194,24 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
                     )
                 )
             self._inlets: dict[TransformId, FnInlet] = {}
-            for transform, edge in stage.sources:
+            for source, edge in stage.sources:
                 kind = None if edge is None else edges[edge].kind
-                self._inlets[transform] = self._inlet_of(stage, transform, kind, wiring)
+                self._inlets[source] = self._inlet_of(source, kind)
         except BaseException:
             outside.harnesses.give_back(self._worker)
             raise
 
-    def _inlet_of(
-        self, stage: Stage, source: TransformId, kind: EdgeKind | None, wiring: Wiring
-    ) -> FnInlet:
-        window = _window_coder(wiring.components, wiring.windowings, self._made_by(source))
-        add, metadata = self._add_to(source), Metadata(window)
+    def _inlet_of(self, source: TransformId, kind: EdgeKind | None) -> FnInlet:
+        (pcollection,) = self._descriptor.transforms[source].outputs.values()
+        metadata = self._wiring.metadata(pcollection)
+
+        def add(data: bytes) -> None:
+            self._check()
+            self._begin().add(source, data)
+
         if kind is EdgeKind.GROUP:
             return GroupInlet(add, metadata, self._groups, self.end_bundle)
-        if kind is not None and processed_by(stage, source) is not None:
+        if kind is not None and processed_by(self._stage, source) is not None:
             return LentInlet(add, metadata, kind, source, self)
         return FnInlet(add, metadata, kind)
 
@@ -218,9 +219,6 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self,
         transform: str,
         proto: beam_runner_api_pb2.PTransform,
-        components: beam_runner_api_pb2.Components,
-        windowings: Any,
-        state_terms: Callable[[str], StateTerms],
         script: Callable[[], int] | None,
     ) -> None:
         """Know the state and the timers of a DoFn, if it has some."""
@@ -232,9 +230,9 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             # Python's cache takes each range for a state of its own, which nothing else changes.
             self._caches_state = False
         main = next(name for tag, name in proto.inputs.items() if tag not in payload.side_inputs)
-        windowing = _windowing(components, windowings, main)
+        windowing = self._wiring.windowing(main)
         window = windowing.windowfn.get_window_coder()
-        terms = state_terms(transform)
+        terms = self._wiring.state_terms(transform)
         lives = self._lives[transform] = WindowLives(terms, window.get_impl())
         if specs:
             self._timers[transform] = TimerFamilies(
@@ -262,15 +260,6 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             )
         return counts.count(several)
 
-    @property
-    def _embeds(self) -> bool:
-        """Whether the harness takes elements within a request."""
-        return EMBEDDING in self._capabilities
-
-    def _made_by(self, source: TransformId) -> str:
-        (pcollection,) = self._descriptor.transforms[source].outputs.values()
-        return pcollection
-
     # --- bundles ------------------------------------------------------------------------------
 
     @override
@@ -290,22 +279,13 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         if self._samples is not None:
             self._samples.begin()
         self._instruction = self._worker.expect(self)
-        embedded = _EMBEDDED_BYTES if self._embeds else 0
+        embedded = _EMBEDDED_BYTES if EMBEDDING in self._capabilities else 0
         self._outbound = Outbound(self._worker, self._instruction, request, embedded=embedded)
         return self._outbound
 
     @override
     def enter(self) -> None:
         pass
-
-    def _add_to(self, source: TransformId) -> Callable[[bytes], None]:
-        """What takes encoded elements for a source."""
-
-        def add(data: bytes) -> None:
-            self._check()
-            self._begin().add(source, data)
-
-        return add
 
     def _check(self) -> None:
         """Raise what user code has raised, before more is sent in vain."""
@@ -333,8 +313,8 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
                 self._source_of(rest.application).add(rest.application.element)
             self.end_bundle()
 
-    @override
     def end_bundle(self) -> None:
+        """Process all that was fed, but for what the DoFn puts off."""
         for inlet in self._inlets.values():
             inlet.flush()
         if self._instruction:
@@ -396,7 +376,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
                 self._samples.end()
         for harness, _ in self._truncating.values():
             harness.teardown()
-        self._harnesses.give_back(self._worker, keep=self._keep)
+        self._harnesses.give_back(self._worker, keep=self._wiring.keep)
 
     # --- what comes from the harness ----------------------------------------------------------
 
@@ -448,17 +428,17 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
     def keyed(self, edge: KeyedEdge) -> KeyedInlet:
         return FnKeyedInlet(self._inlets[edge.source], self, edge.stateful)
 
-    @override
     def has_come(self, transform: str, key: bytes, elements: list[Any]) -> None:
+        """A DoFn gets elements of a key."""
         if transform in self._timers:
             self._timers[transform].has_come(key, elements)
 
-    @override
     def expire(self, transform: str, up_to: UpTo) -> bool:
+        """Forget windows that are over; whether the budget was enough."""
         return self._lives[transform].expire(up_to)
 
-    @override
     def fire_due(self, transform: str, up_to: UpTo) -> bool:
+        """Fire timers that are due in a bundle of their own; whether there were any."""
         if transform not in self._timers:
             return False
         due = self._timers[transform].due(up_to)
@@ -476,15 +456,8 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     @override
     def restrictions(self, source: TransformId, transform: TransformId) -> RestrictionInlet:
-        proto = self._descriptor.transforms[transform]
-        return FnRestrictions(
-            source,
-            transform,
-            proto.unique_name,
-            self,
-            self._inlets[source].metadata,
-            partial(self._truncate, source, transform),
-        )
+        step = self._descriptor.transforms[transform].unique_name
+        return FnRestrictions(self, source, transform, step, self._inlets[source].metadata)
 
     @override
     def take_deferred(self) -> list[Remainder]:
@@ -495,31 +468,38 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
     def resume(self, rest: Remainder) -> None:
         raise AssertionError(rest)
 
-    @override
     def begin_alone(self, source: TransformId, data: bytes) -> None:
+        """Process an encoded element, with nothing beside it."""
         self.finish()
         self._inlets[source].handled += 1
         self._inlets[source].add(data)
         self._inlets[source].flush()
         self._end_input()
 
-    @override
     def wait(self, seconds: float) -> bool:
+        """Wait for the end of the bundle, and not longer; whether it has come."""
         until = time.monotonic() + seconds
         while not self._has_ended() and (left := until - time.monotonic()) > 0:
             self._worker.wait(left)
         return self._has_ended()
 
-    @override
     def made(self, transform: TransformId) -> int:
+        """How many elements a transform has made in the bundle, as far as the harness tells."""
         if self._response is None:
             self._worker.ask_amid_bundle(_progress_of(self._instruction))
         ended = self._response or beam_fn_api_pb2.InstructionResponse()
         infos = self._metrics.so_far(ended.process_bundle)
         return made_by(self._descriptor.transforms[transform], infos)
 
-    @override
     def split(self, source: TransformId, step: str) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
+        """Have the harness keep what it has begun, and give back the rest, if it can.
+
+        Args:
+            step: the name of the DoFn, for messages.
+
+        Raises:
+            HarnessFailed: user code could not split its work.
+        """
         request = _split_of(self._instruction, source, 0.0, 1)
         answer = self._worker.ask_amid_bundle(request)
         if answer.error:
@@ -529,10 +509,19 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             raise error
         return answer.process_bundle_split
 
-    @override
     def split_ending(
         self, bundle: str, source: TransformId, keep: float, elements: int
     ) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
+        """Split the bundle ``ending``; empty if it has ended, or cannot be split now.
+
+        From any thread.
+
+        Args:
+            bundle: its name.
+            source: whose elements are to be split.
+            keep: the part of what is left that it is to keep.
+            elements: how many it has had.
+        """
         answer = self._worker.ask(_split_of(bundle, source, keep, elements))
         if answer is None:
             return beam_fn_api_pb2.ProcessBundleSplitResponse()
@@ -545,13 +534,13 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             )
         return answer.process_bundle_split
 
-    @override
     def end_alone(self) -> list[beam_fn_api_pb2.DelayedBundleApplication]:
+        """Wait for the end of the bundle; what the DoFn has put off."""
         while not self._has_ended():
             self._worker.wait()
         return self._take_end()
 
-    def _truncate(self, source: TransformId, transform: TransformId, element: Any) -> Any | None:
+    def truncate(self, source: TransformId, transform: TransformId, element: Any) -> Any | None:
         """What is left of a restriction, by the DoFn; Beam's default if its SDK cannot be asked."""
         if urns.TRUNCATE_RESTRICTIONS not in self._capabilities:
             outputs = self._descriptor.transforms[transform].outputs.values()
@@ -559,7 +548,11 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             kept = all(self._descriptor.pcollections[o].is_bounded == bounded for o in outputs)
             return element if kept else None
         if transform not in self._truncating:
-            self._truncating[transform] = self._truncation(source, transform)
+            left = Truncated()
+            stage, own = truncating(self._stage, source, transform, self._wiring.components)
+            writers = {edge: left for _, edge in stage.sinks}
+            wiring = replace(self._wiring, components=own, writers=writers)
+            self._truncating[transform] = FnHarness(stage, wiring), left
         harness, left = self._truncating[transform]
         harness.inlet(source).feed_windowed([element])
         harness.finish()
@@ -656,18 +649,6 @@ def _side_tokens(
     ]
 
 
-def _windowing(
-    components: beam_runner_api_pb2.Components, windowings: Any, pcollection: str
-) -> Any:
-    return windowings.get_by_id(components.pcollections[pcollection].windowing_strategy_id)
-
-
-def _window_coder(
-    components: beam_runner_api_pb2.Components, windowings: Any, pcollection: str
-) -> Any:
-    return _windowing(components, windowings, pcollection).windowfn.get_window_coder()
-
-
 def _samples_of(
     worker: SdkWorker,
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
@@ -678,12 +659,8 @@ def _samples_of(
     job = wiring.outside.job
     if job.samples is None or not can_sample(environment):
         return None
-
-    def metadata(pcollection: str) -> Metadata:
-        return Metadata(_window_coder(wiring.components, wiring.windowings, pcollection))
-
     by_time = job.samples_all
-    return Samples(worker, descriptor, environment, job.samples, metadata, by_time=by_time)
+    return Samples(worker, descriptor, environment, job.samples, wiring.metadata, by_time=by_time)
 
 
 def _progress_of(bundle: str) -> beam_fn_api_pb2.InstructionRequest:

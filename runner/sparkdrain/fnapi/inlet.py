@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from sparkdrain.fnapi.elements import encode_groups, encode_pair, encode_values, prefixed
+from sparkdrain.fnapi.elements import (
+    encode_groups,
+    encode_pair,
+    encode_values,
+    prefixed,
+)
 from sparkdrain.graph.plan import EdgeKind
-from sparkdrain.harness.harness import Inlet
+from sparkdrain.harness.harness import Inlet, KeyedInlet
 from sparkdrain.shuffle.values import encoded_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from sparkdrain.fnapi.elements import Metadata
+    from sparkdrain.fnapi.harness import FnHarness
     from sparkdrain.fnapi.large_groups import LargeGroups
+    from sparkdrain.graph.plan import TransformId
+    from sparkdrain.harness.harness import Elements
+    from sparkdrain.harness.limits import UpTo
 
 _FEW_BYTES: Final = 256 << 10
+# A bundle of restrictions is to take about that long. What waits outside of it can be given away in
+# whole.
+_BUNDLE_SECONDS: Final = 0.1
+_MOST: Final = 1024
 
 
 class FnInlet(Inlet):
@@ -139,3 +153,94 @@ class GroupInlet(FnInlet):
         for element in elements:  # they have waited for a side input
             key, values = element.value
             self.feed([(key, encoded_values([values]))], element)
+
+
+class LentInlet(FnInlet):
+    """Feeds few restrictions at a time, as many as take a moment. Another slot may take some."""
+
+    def __init__(
+        self,
+        send: Callable[[bytes], None],
+        metadata: Metadata,
+        kind: EdgeKind | None,
+        source: TransformId,
+        harness: FnHarness,
+    ) -> None:
+        super().__init__(send, metadata, kind)
+        self._source = source
+        self._harness = harness
+        self._few = 1
+        self._sent: list[bytes] = []
+
+    @override
+    def feed_windowed(self, elements: list[Any]) -> None:
+        for element in elements:
+            super().feed_windowed([element])
+            if len(self._sent) < self._few:
+                continue
+            began = time.monotonic()
+            self._harness.end_bundle()
+            is_short = time.monotonic() - began < _BUNDLE_SECONDS
+            self._few = min(2 * self._few, _MOST) if is_short else max(self._few // 2, 1)
+
+    @override
+    def add(self, data: bytes) -> None:
+        self._sent.append(data)
+        super().add(data)
+
+    @override
+    def ended(self) -> None:
+        self._sent = []
+
+    @override
+    def split(self, keep: float) -> list[Any]:
+        bundle, sent = self._harness.ending, self._sent
+        if not bundle or bundle != self._harness.ending:
+            return []  # ``sent`` may be of another bundle
+        answer = self._harness.split_ending(bundle, self._source, keep, len(sent))
+        given = [rest.application.element for rest in answer.residual_roots]
+        for channel in answer.channel_splits:
+            given += sent[channel.first_residual_element :]
+            # They are not of this bundle any more, and cannot be given twice.
+            del sent[channel.first_residual_element :]
+        return list(map(self.metadata.windowed, given))
+
+
+class FnKeyedInlet(KeyedInlet):
+    """Sends the elements of keys.
+
+    Args:
+        stateful: the DoFns with state or timers that the edge feeds.
+    """
+
+    takes_pieces = False
+
+    def __init__(self, inlet: FnInlet, harness: FnHarness, stateful: Sequence[TransformId]) -> None:
+        self._inlet = inlet
+        self._harness = harness
+        self._stateful = stateful
+
+    @override
+    def feed(
+        self,
+        keys: Iterable[tuple[bytes, Any]],
+        elements: Elements,
+        is_late: Callable[[Any], bool],
+    ) -> None:
+        del is_late  # it was dropped when it was decoded
+        inlet = self._inlet
+        for key, chunks in keys:
+            head = prefixed(key)
+            for some in elements(chunks):
+                inlet.feed_of_key(head, some)
+                for transform in self._stateful:
+                    self._harness.has_come(transform, key, some)
+        # From now on the overlay has the timers, which hold time back.
+        self._harness.finish()
+
+    @override
+    def fire(self, transform: TransformId, up_to: UpTo) -> bool:
+        while self._harness.fire_due(transform, up_to):
+            if up_to.budget.is_spent():
+                return False
+        return self._harness.expire(transform, up_to)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from sparkdrain.fnapi.elements import prefixed, unprefixed
+from sparkdrain.fnapi.elements import prefixed
 from sparkdrain.harness.harness import Processed, Remainder, RestrictionInlet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from apache_beam.portability.api import beam_fn_api_pb2
 
     from sparkdrain.fnapi.elements import Metadata
+    from sparkdrain.fnapi.harness import FnHarness
     from sparkdrain.graph.plan import TransformId
     from sparkdrain.harness.limits import Allowance
 
@@ -26,40 +25,13 @@ _LEAST_PATIENCE: Final = 1.0
 _MOST_PATIENCE: Final = 60.0
 
 
-class LoneBundle(Protocol):
-    """A bundle with one element."""
-
-    def begin_alone(self, source: TransformId, data: bytes) -> None:
-        """Process an encoded element, with nothing beside it."""
-
-    def wait(self, seconds: float) -> bool:
-        """Wait for the end of the bundle, and not longer; whether it has come."""
-
-    def made(self, transform: TransformId) -> int:
-        """How many elements a transform has made in the bundle, as far as the harness tells."""
-
-    def split(self, source: TransformId, step: str) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
-        """Have the harness keep what it has begun, and give back the rest, if it can.
-
-        Args:
-            step: the name of the DoFn, for messages.
-
-        Raises:
-            HarnessFailed: user code could not split its work.
-        """
-
-    def end_alone(self) -> Iterable[beam_fn_api_pb2.DelayedBundleApplication]:
-        """Wait for the end of the bundle; what the DoFn has put off."""
-
-
 class FnRestrictions(RestrictionInlet):
     """Processes restrictions of one DoFn.
 
     Args:
         source: where restrictions enter the stage.
         transform: the DoFn's.
-        bundle: processes elements, one at a time.
-        truncate: gives an encoded element to the DoFn's ``truncate``; what is left of it.
+        step: the name of the DoFn's step.
     """
 
     # A harness that has an element in several windows may split between two of them.
@@ -67,19 +39,17 @@ class FnRestrictions(RestrictionInlet):
 
     def __init__(
         self,
+        harness: FnHarness,
         source: TransformId,
         transform: TransformId,
         step: str,
-        bundle: LoneBundle,
         metadata: Metadata,
-        truncate: Callable[[Any], Any | None],
     ) -> None:
+        self._harness = harness
         self._source = source
         self._transform = transform
         self._step = step
-        self._bundle = bundle
         self._metadata = metadata
-        self._truncate = truncate
         self._patience = _LEAST_PATIENCE
 
     @property
@@ -89,11 +59,11 @@ class FnRestrictions(RestrictionInlet):
 
     @override
     def process(self, element: Any, allowance: Allowance, *, started: bool) -> Processed:
-        bundle = self._bundle
-        bundle.begin_alone(self._source, self._metadata.encode(element) + prefixed(element.value))
+        harness = self._harness
+        harness.begin_alone(self._source, self._metadata.encode(element) + prefixed(element.value))
         split = self._watch(allowance)
-        deferred = [self._remainder(rest) for rest in bundle.end_alone()]
-        made = bundle.made(self._transform)
+        deferred = [self._remainder(rest) for rest in harness.end_alone()]
+        made = harness.made(self._transform)
         interrupted = []
         if split is not None:
             self._patience = _LEAST_PATIENCE if made else min(2 * self._patience, _MOST_PATIENCE)
@@ -105,15 +75,15 @@ class FnRestrictions(RestrictionInlet):
 
     def _watch(self, allowance: Allowance) -> beam_fn_api_pb2.ProcessBundleSplitResponse | None:
         """Let a bundle go on until it ends, or the allowance is spent; the split, if there was."""
-        bundle, clock = self._bundle, allowance.clock
+        harness, clock = self._harness, allowance.clock
         until = allowance.until
         patience = clock() + self._patience
-        while not bundle.wait(min(max(0.0, until - clock()), _LOOK_SECONDS)):
-            made = bundle.made(self._transform)
+        while not harness.wait(min(max(0.0, until - clock()), _LOOK_SECONDS)):
+            made = harness.made(self._transform)
             now = clock()
             is_spent = made >= max(1, allowance.claims) or now >= until
             if is_spent and (made or now >= patience):
-                split = bundle.split(self._source, self._step)
+                split = harness.split(self._source, self._step)
                 if split.channel_splits:
                     return split
             if now >= until:
@@ -122,12 +92,10 @@ class FnRestrictions(RestrictionInlet):
 
     def _remainder(self, rest: beam_fn_api_pb2.DelayedBundleApplication) -> Remainder:
         application = rest.application
-        context, position = self._metadata.decode(application.element, 0)
-        value, _ = unprefixed(application.element, position)
         watermarks = [time.ToMicroseconds() for time in application.output_watermarks.values()]
         return Remainder(
             self._transform,
-            context.with_value(value),
+            self._metadata.windowed(application.element),
             min(watermarks, default=None),
             rest.requested_time_delay.ToMicroseconds(),
         )
@@ -138,4 +106,4 @@ class FnRestrictions(RestrictionInlet):
 
     @override
     def truncate(self, element: Any) -> Any | None:
-        return self._truncate(element)
+        return self._harness.truncate(self._source, self._transform, element)
