@@ -9,7 +9,7 @@ import pytest
 from apache_beam.portability.api import beam_fn_api_pb2
 
 from sparkdrain.fnapi.errors import HarnessFailed, failed, garbled, lost
-from sparkdrain.fnapi.harness import _Finalizer
+from sparkdrain.fnapi.harness import _finalize
 from sparkdrain.jobs.failures import describe
 from sparkdrain.stages.telling.failure import failure_of
 from sparkdrain.stages.telling.spark_error import of_failure
@@ -74,7 +74,6 @@ def test_what_user_code_has_raised_comes_first_and_what_the_harness_says_last(to
 def test_what_a_harness_says_of_a_finalizer_that_failed_is_in_its_notes():
     """Such an error is logged, with its notes, and told nowhere else."""
     answer = beam_fn_api_pb2.InstructionResponse(error=JAVA)
-    finalizer = _Finalizer(SimpleNamespace(ask=lambda *_: answer), "bundle-1")
     with pytest.raises(HarnessFailed) as caught:
-        finalizer()
+        _finalize(SimpleNamespace(ask=lambda *_: answer), "bundle-1")
     assert caught.value.__notes__ == [JAVA.strip()]

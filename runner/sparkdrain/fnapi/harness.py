@@ -7,6 +7,7 @@ import logging
 import time
 import uuid
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.coders import VarIntCoder
@@ -41,7 +42,7 @@ from sparkdrain.notes import add_note
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from apache_beam.portability.api import metrics_pb2
 
@@ -112,7 +113,40 @@ class Wiring:
         return Metadata(self.windowing(pcollection).windowfn.get_window_coder())
 
 
-class FnHarness(Harness, Listener):
+class OutsideHarness(Harness):
+    """What is the same for all stages outside of a slot's process."""
+
+    @override
+    def start(self) -> None:
+        """See ``Harness``. An SDK's harness is told with the first element."""
+
+    @override
+    def enter(self) -> None:
+        pass
+
+    @override
+    def land(self) -> None:
+        """Elements in flight are the affair of the SDK's harness: ``finish`` waits for them."""
+
+    @override
+    def take_deferred(self) -> list[Remainder]:
+        """Nothing: ``finish`` goes on with all that was put off."""
+        return []
+
+    @override
+    def resume(self, rest: Remainder) -> None:
+        raise AssertionError(rest)
+
+    @override
+    def acknowledgement(self, transform: str, data: str) -> Callable[[], object]:
+        raise NotImplementedError
+
+    @override
+    def tell_more(self, transform: TransformId, *, more: bool) -> None:
+        pass
+
+
+class FnHarness(OutsideHarness, Listener):
     """Runs a stage in an SDK harness, one bundle after the other."""
 
     # Whether it was told that bundles cannot be split.
@@ -262,10 +296,6 @@ class FnHarness(Harness, Listener):
 
     # --- bundles ------------------------------------------------------------------------------
 
-    @override
-    def start(self) -> None:
-        """See ``Harness``. The harness is told with the first element."""
-
     def _begin(self) -> Outbound:
         """What takes what a bundle has. The harness starts one, unless it has one."""
         if self._outbound is not None:
@@ -283,10 +313,6 @@ class FnHarness(Harness, Listener):
         self._outbound = Outbound(self._worker, self._instruction, request, embedded=embedded)
         return self._outbound
 
-    @override
-    def enter(self) -> None:
-        pass
-
     def _check(self) -> None:
         """Raise what user code has raised, before more is sent in vain."""
         if self._response is not None and self._response.error:
@@ -296,10 +322,6 @@ class FnHarness(Harness, Listener):
             for element in [] if self._samples is None else self._samples.failed(bundle):
                 add_note(error, f"It was at an element of {element}")
             raise error
-
-    @override
-    def land(self) -> None:
-        """Elements in flight are the affair of the SDK's harness: ``finish`` waits for them."""
 
     @override
     def finish(self, *, drained: bool = False) -> None:
@@ -459,15 +481,6 @@ class FnHarness(Harness, Listener):
         step = self._descriptor.transforms[transform].unique_name
         return FnRestrictions(self, source, transform, step, self._inlets[source].metadata)
 
-    @override
-    def take_deferred(self) -> list[Remainder]:
-        """Nothing: ``finish`` goes on with all that was put off."""
-        return []
-
-    @override
-    def resume(self, rest: Remainder) -> None:
-        raise AssertionError(rest)
-
     def begin_alone(self, source: TransformId, data: bytes) -> None:
         """Process an encoded element, with nothing beside it."""
         self.finish()
@@ -488,8 +501,12 @@ class FnHarness(Harness, Listener):
         if self._response is None:
             self._worker.ask_amid_bundle(_progress_of(self._instruction))
         ended = self._response or beam_fn_api_pb2.InstructionResponse()
-        infos = self._metrics.so_far(ended.process_bundle)
-        return made_by(self._descriptor.transforms[transform], infos)
+        outputs = set(self._descriptor.transforms[transform].outputs.values())
+        return sum(
+            _COUNT.decode(info.payload)
+            for info in self._metrics.so_far(ended.process_bundle)
+            if info.urn == _ELEMENT_COUNT and info.labels.get("PCOLLECTION") in outputs
+        )
 
     def split(self, source: TransformId, step: str) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
         """Have the harness keep what it has begun, and give back the rest, if it can.
@@ -579,11 +596,7 @@ class FnHarness(Harness, Listener):
     @override
     def take_finalizers(self) -> list[tuple[str, Callable[[], object]]]:
         taken, self._to_finalize = self._to_finalize, []
-        return [("", _Finalizer(self._worker, instruction)) for instruction in taken]
-
-    @override
-    def acknowledgement(self, transform: str, data: str) -> Callable[[], object]:
-        raise NotImplementedError
+        return [("", partial(_finalize, self._worker, instruction)) for instruction in taken]
 
     @override
     def take_refused(self) -> list[tuple[str, str, int]]:
@@ -625,10 +638,6 @@ class FnHarness(Harness, Listener):
         worker = self._worker
         status = worker.status(_TELL_SECONDS)
         return stack_in(status, thread_group(worker.id), is_shared=worker.life.is_shared)
-
-    @override
-    def tell_more(self, transform: TransformId, *, more: bool) -> None:
-        pass
 
 
 def _side_tokens(
@@ -684,31 +693,13 @@ def _split_of(
     )
 
 
-def made_by(
-    transform: beam_runner_api_pb2.PTransform, infos: Iterable[metrics_pb2.MonitoringInfo]
-) -> int:
-    """How many elements are counted at the outputs of a transform."""
-    outputs = set(transform.outputs.values())
-    return sum(
-        _COUNT.decode(info.payload)
-        for info in infos
-        if info.urn == _ELEMENT_COUNT and info.labels.get("PCOLLECTION") in outputs
+def _finalize(worker: SdkWorker, instruction: str) -> None:
+    """Have a harness run what a bundle has registered for the time when it counts."""
+    request = beam_fn_api_pb2.InstructionRequest(
+        finalize_bundle=beam_fn_api_pb2.FinalizeBundleRequest(instruction_id=instruction)
     )
-
-
-class _Finalizer:
-    """Has a harness run what a bundle has registered for the time when it counts."""
-
-    def __init__(self, worker: Any, instruction: str) -> None:
-        self._worker = worker
-        self._instruction = instruction
-
-    def __call__(self) -> None:
-        request = beam_fn_api_pb2.InstructionRequest(
-            finalize_bundle=beam_fn_api_pb2.FinalizeBundleRequest(instruction_id=self._instruction)
-        )
-        answer = self._worker.ask(request, _FINALIZE_SECONDS)
-        if answer is not None and answer.error:
-            error = failed(answer.error)
-            add_note(error, error.told)  # who calls finalizers logs their errors with their notes
-            raise error
+    answer = worker.ask(request, _FINALIZE_SECONDS)
+    if answer is not None and answer.error:
+        error = failed(answer.error)
+        add_note(error, error.told)  # who calls finalizers logs their errors with their notes
+        raise error

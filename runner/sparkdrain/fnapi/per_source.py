@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from apache_beam.portability.api import beam_runner_api_pb2
 from typing_extensions import override
 
-from sparkdrain.fnapi.harness import FnHarness
+from sparkdrain.fnapi.harness import FnHarness, OutsideHarness
 from sparkdrain.graph import urns
 from sparkdrain.graph.environments import is_go
-from sparkdrain.harness.harness import Harness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
     from sparkdrain.fnapi.harness import Wiring
     from sparkdrain.graph.plan import Stage, TransformId
     from sparkdrain.harness.harness import (
+        Harness,
         Inlet,
         KeyedEdge,
         KeyedInlet,
-        Remainder,
         RestrictionInlet,
     )
 
@@ -38,16 +37,12 @@ def harness_outside(stage: Stage, wiring: Wiring) -> Harness:
     """The harness of a stage that runs outside of the slot's process."""
     environment = wiring.components.environments[stage.environment]
     if len(stage.sources) > 1 and is_go(environment):
-        return HarnessPerSource(stage, lambda part: FnHarness(part, wiring))
+        return HarnessPerSource(stage, wiring)
     return FnHarness(stage, wiring)
 
 
-def by_source(stage: Stage) -> dict[TransformId, Stage]:
-    """The part of a stage that the elements of a source reach, by source."""
-    return {source: _reached(stage, source) for source, _ in stage.sources}
-
-
 def _reached(stage: Stage, source: TransformId) -> Stage:
+    """The part of a stage that the elements of a source reach."""
     protos = {
         id_: beam_runner_api_pb2.PTransform.FromString(data) for id_, data in stage.transforms
     }
@@ -84,49 +79,26 @@ def _without(data: bytes, reached: set[str]) -> bytes:
     return proto.SerializeToString()
 
 
-class HarnessPerSource(Harness):
-    """Runs each part of a stage in a harness of its own.
+class HarnessPerSource(OutsideHarness):
+    """Runs each part of a stage in a harness of its own."""
 
-    Args:
-        make: a harness for a part of it.
-    """
-
-    def __init__(self, stage: Stage, make: Callable[[Stage], Harness]) -> None:
-        self._of: dict[TransformId, Harness] = {}
+    def __init__(self, stage: Stage, wiring: Wiring) -> None:
+        self._of: dict[TransformId, FnHarness] = {}
         try:
-            for source, part in by_source(stage).items():
-                self._of[source] = make(part)
+            for source, _ in stage.sources:
+                self._of[source] = FnHarness(_reached(stage, source), wiring)
         except BaseException:
             self.teardown()
             raise
 
-    @property
-    def _all(self) -> Sequence[Harness]:
-        return list(self._of.values())
-
-    @override
-    def start(self) -> None:
-        for each in self._all:
-            each.start()
-
-    @override
-    def enter(self) -> None:
-        for each in self._all:
-            each.enter()
-
-    @override
-    def land(self) -> None:
-        for each in self._all:
-            each.land()
-
     @override
     def finish(self, *, drained: bool = False) -> None:
-        for each in self._all:
+        for each in self._of.values():
             each.finish(drained=drained)
 
     @override
     def teardown(self) -> None:
-        for each in self._all:
+        for each in self._of.values():
             each.teardown()
 
     @override
@@ -142,58 +114,40 @@ class HarnessPerSource(Harness):
         return self._of[source].restrictions(source, transform)
 
     @override
-    def take_deferred(self) -> list[Remainder]:
-        """Nothing: ``finish`` goes on with all that was put off."""
-        return []
-
-    @override
-    def resume(self, rest: Remainder) -> None:
-        raise AssertionError(rest)
-
-    @override
     def forget_side_inputs(self) -> None:
-        for each in self._all:
+        for each in self._of.values():
             each.forget_side_inputs()
 
     @property
     @override
     def needs_finalization(self) -> bool:
-        return any(each.needs_finalization for each in self._all)
+        return any(each.needs_finalization for each in self._of.values())
 
     @override
     def finalize(self) -> None:
-        for each in self._all:
+        for each in self._of.values():
             each.finalize()
 
     @override
     def take_finalizers(self) -> list[tuple[str, Callable[[], object]]]:
-        return list(chain.from_iterable(each.take_finalizers() for each in self._all))
-
-    @override
-    def acknowledgement(self, transform: str, data: str) -> Callable[[], object]:
-        return self._all[0].acknowledgement(transform, data)
+        return list(chain.from_iterable(each.take_finalizers() for each in self._of.values()))
 
     @override
     def take_refused(self) -> list[tuple[str, str, int]]:
-        return list(chain.from_iterable(each.take_refused() for each in self._all))
+        return list(chain.from_iterable(each.take_refused() for each in self._of.values()))
 
     @override
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
-        return list(chain.from_iterable(each.infos() for each in self._all))
+        return list(chain.from_iterable(each.infos() for each in self._of.values()))
 
     @override
     def handled(self) -> int:
-        return sum(each.handled() for each in self._all)
+        return sum(each.handled() for each in self._of.values())
 
     @override
     def at_work(self) -> tuple[str, bytes | None]:
-        return next((at for each in self._all if (at := each.at_work())[0]), ("", None))
+        return next((at for each in self._of.values() if (at := each.at_work())[0]), ("", None))
 
     @override
     def stack(self) -> Sequence[tuple[str, int, str]]:
-        return next((found for each in self._all if (found := each.stack())), ())
-
-    @override
-    def tell_more(self, transform: TransformId, *, more: bool) -> None:
-        for each in self._all:
-            each.tell_more(transform, more=more)
+        return next((found for each in self._of.values() if (found := each.stack())), ())
