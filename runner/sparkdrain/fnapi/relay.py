@@ -23,8 +23,9 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -169,16 +170,23 @@ class Relay:
     # --- the harness's side -------------------------------------------------------------------
 
     def _services(self) -> list[grpc.GenericRpcHandler]:
-        found: dict[str, Iterable[_Serve]] = {
-            f"{_PACKAGE}BeamFnControl": (self.Control, self.GetProcessBundleDescriptor),
-            f"{_PACKAGE}BeamFnLogging": (self.Logging,),
-            f"{_PACKAGE}BeamFnWorkerStatus": (self.WorkerStatus,),
-            f"{_PACKAGE}ProvisionService": (self.GetProvisionInfo,),
-            _ARTIFACTS: (self.ResolveArtifacts, self.GetArtifact),
+        found: dict[str, dict[str, _Serve]] = {
+            f"{_PACKAGE}BeamFnControl": {
+                "Control": self._control,
+                "GetProcessBundleDescriptor": self._descriptor,
+            },
+            f"{_PACKAGE}BeamFnLogging": {"Logging": self._logging},
+            f"{_PACKAGE}BeamFnWorkerStatus": {"WorkerStatus": self._worker_status},
+            f"{_PACKAGE}ProvisionService": {"GetProvisionInfo": self._provision_info},
+            # Artifacts as they can be fetched here, and a staged file, piece by piece.
+            _ARTIFACTS: {
+                name: partial(self._of_any_slot, f"{_ARTIFACTS}{name}")
+                for name in ("ResolveArtifacts", "GetArtifact")
+            },
         }
         return [
             grpc.method_handlers_generic_handler(
-                service.strip("/"), {serve.__name__: self._asking(serve) for serve in methods}
+                service.strip("/"), {name: self._asking(serve) for name, serve in methods.items()}
             )
             for service, methods in found.items()
         ]
@@ -197,9 +205,7 @@ class Relay:
 
         return grpc.stream_stream_rpc_method_handler(asked)
 
-    # Services, named as Beam names them.
-
-    async def Control(self, responses: _Messages, _: Any) -> _Messages:  # noqa: N802
+    async def _control(self, responses: _Messages, _: Any) -> _Messages:
         """Instructions out, answers in."""
         answers = asyncio.ensure_future(self._take_answers(responses))
         self._connected.set()
@@ -222,18 +228,14 @@ class Relay:
         finally:
             self._end(_STATUS_SECONDS)
 
-    async def GetProcessBundleDescriptor(  # noqa: N802
-        self, requests: _Messages, context: Any
-    ) -> _Messages:
+    async def _descriptor(self, requests: _Messages, context: Any) -> _Messages:
         """A stage, by the slot that has bundles of it."""
         async for request in requests:
             slot = self._by_descriptor.get(relay_pb2.Identified.FromString(request).id)
             async for answer in _answers_of(slot, _DESCRIPTOR, request, context):
                 yield answer
 
-    async def GetProvisionInfo(  # noqa: N802
-        self, requests: _Messages, context: Any
-    ) -> _Messages:
+    async def _provision_info(self, requests: _Messages, context: Any) -> _Messages:
         """What the harness is to know, with this place for its services."""
         async for answer in self._of_any_slot(_PROVISION, requests, context):
             told = relay_pb2.Provisioned.FromString(answer)
@@ -247,19 +249,6 @@ class Relay:
             told.info.metadata[_WORKER_ID] = self._id
             yield told.SerializeToString()
 
-    async def ResolveArtifacts(  # noqa: N802
-        self, requests: _Messages, context: Any
-    ) -> _Messages:
-        """Artifacts as they can be fetched here."""
-        method = f"{_ARTIFACTS}ResolveArtifacts"
-        async for answer in self._of_any_slot(method, requests, context):
-            yield answer
-
-    async def GetArtifact(self, requests: _Messages, context: Any) -> _Messages:  # noqa: N802
-        """A staged file, piece by piece."""
-        async for answer in self._of_any_slot(f"{_ARTIFACTS}GetArtifact", requests, context):
-            yield answer
-
     async def _of_any_slot(self, method: str, requests: _Messages, context: Any) -> _Messages:
         """The answers of one slot: all have the same files."""
         await self._met.wait()
@@ -268,7 +257,7 @@ class Relay:
             async for answer in _answers_of(slot, method, request, context):
                 yield answer
 
-    async def Logging(self, lists: _Messages, _: Any) -> _Messages:  # noqa: N802
+    async def _logging(self, lists: _Messages, _: Any) -> _Messages:
         """Log entries, each to the slot whose bundle they are from, or else to any."""
         async for entries in lists:
             for entry in relay_pb2.LoggedEntries.FromString(entries).log_entries:
@@ -288,7 +277,7 @@ class Relay:
                     relay_pb2.LoggedEntries(log_entries=[entry]).SerializeToString()
                 )
 
-    async def WorkerStatus(self, statuses: _Messages, _: Any) -> _Messages:  # noqa: N802
+    async def _worker_status(self, statuses: _Messages, _: Any) -> _Messages:
         """Questions how the harness is, and its answers."""
         answers = asyncio.ensure_future(self._take_statuses(statuses))
         try:
