@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.coders import coders
@@ -88,8 +88,7 @@ class _Merge:
     """Merges the windows of a key."""
 
     def __init__(self, window: coders.Coder, stage: Callable[[], StageAside]) -> None:
-        self._make_stage = stage
-        self._stage: StageAside | None = None
+        self._stage = cache(stage)
         several = coders.IterableCoder(window)
         nonce = coders.BytesCoder()
         self._window = window.get_impl()
@@ -107,10 +106,8 @@ class _Merge:
             context.merge([decode(window) for window in consumed], decode(result))
 
     def _ask(self, windows: tuple[bytes, ...]) -> Merged:
-        if self._stage is None:
-            self._stage = self._make_stage()
         decode, encode = self._window.decode, self._window.encode
         data = self._windows.encode_nested((b"", [decode(window) for window in windows]))
-        (answer,) = self._stage.run([data])
+        (answer,) = self._stage().run([data])
         _, (_, merged) = self._merged.decode_nested(answer)
         return tuple((encode(result), tuple(map(encode, consumed))) for result, consumed in merged)

@@ -251,7 +251,7 @@ class SdkServices(
         self._folder.remove()
 
     def _client(self, context: Any) -> Admitted:
-        client = self._clients.get(_worker_id(context))
+        client = self._clients.get(_header(context, _WORKER_ID))
         if client is None:  # it was dismissed a moment ago
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "no harness has this worker id")
             raise AssertionError
@@ -331,7 +331,7 @@ class SdkServices(
     ) -> beam_provision_api_pb2.GetProvisionInfoResponse:
         """What the caller is to know when it starts."""
         del request
-        expected = self._expected.get(_worker_id(context))
+        expected = self._expected.get(_header(context, _WORKER_ID))
         if expected is not None and context.add_callback(expected.set):
             expected.wait()
         return beam_provision_api_pb2.GetProvisionInfoResponse(info=self._client(context).info)
@@ -377,10 +377,6 @@ def _level(entry: beam_fn_api_pb2.LogEntry) -> int:
     if entry.log_location.endswith(_CHANNELS_LEFT_OPEN):
         return logging.DEBUG
     return _LEVELS.get(entry.severity, logging.INFO)
-
-
-def _worker_id(context: Any) -> str:
-    return _header(context, _WORKER_ID)
 
 
 def _header(context: Any, name: str) -> str:

@@ -82,10 +82,6 @@ def waits_for_elements(status: str, group: str, *, is_shared: bool = False) -> b
 
 def _in_bundles(status: str, group: str) -> list[str]:
     """What a status says of threads that process bundles."""
-    return [each for each in _threads(status, group) if any(mark in each for mark in _IN_BUNDLE)]
-
-
-def _threads(status: str, group: str) -> list[str]:
-    threads = _THREADS.split(status)
+    threads = [each for each in _THREADS.split(status) if any(mark in each for mark in _IN_BUNDLE)]
     mark = f",{group}]"
     return [each for each in threads if mark in each] if group and mark in status else threads

@@ -15,7 +15,8 @@ import time
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
 
 from apache_beam.portability.api import beam_fn_api_pb2
 
@@ -379,12 +380,12 @@ class SdkWorker:
             for response in responses:
                 if response.instruction_id in self._asked_of:
                     # The bundle's own answer, which is yet to come, may leave out what this has.
-                    self._inbox.put(_Call(self._progressed, response))
+                    self._inbox.put(partial(self._progressed, response))
                 other = self._others.get(response.instruction_id)
                 if other is not None:
                     other.put(response)
                 else:
-                    self._inbox.put(_Call(self._responded, response))
+                    self._inbox.put(partial(self._responded, response))
         finally:
             # Nothing can be asked for any more.
             self.is_lost = True
@@ -433,7 +434,7 @@ class SdkWorker:
             with self._room:
                 self._room.wait_for(lambda: self._waiting_bytes < _OUTPUT_BYTES or self.is_lost)
                 self._waiting_bytes += size
-            self._inbox.put(_Call(self._came, elements, size))
+            self._inbox.put(partial(self._came, elements, size))
 
     def _came(self, elements: beam_fn_api_pb2.Elements, size: int) -> None:
         with self._room:
@@ -459,7 +460,7 @@ class SdkWorker:
             try:
                 response = self._asked(request)
             except BaseException as error:  # noqa: BLE001 - the slot's thread fails of it
-                self._inbox.put(_Call(_raise, error))
+                self._inbox.put(partial(_raise, error))
                 return
             finally:
                 self._turn.release()
@@ -477,16 +478,3 @@ class SdkWorker:
 
 def _raise(error: BaseException) -> None:
     raise error
-
-
-class _Call:
-    """A call to be made by the slot's thread."""
-
-    __slots__ = ("_arguments", "_function")
-
-    def __init__(self, function: Callable[..., object], *arguments: Any) -> None:
-        self._function = function
-        self._arguments = arguments
-
-    def __call__(self) -> None:
-        self._function(*self._arguments)
