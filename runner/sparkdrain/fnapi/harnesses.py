@@ -25,8 +25,6 @@ from sparkdrain.fnapi.worker import SdkWorker
 if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
 
-    from sparkdrain.fnapi.process import Life
-
 _START_SECONDS: Final = 300.0
 # A job's next level, or a stream's next round, begins sooner.
 _IDLE_SECONDS: Final = 20.0
@@ -184,13 +182,8 @@ class Harnesses:
 
     def _serving(self) -> tuple[SdkServices, SpareWorkers]:
         if self._services is None or self._spares is None:
-            services = self._services = SdkServices()
-
-            def spare_life(environment: beam_runner_api_pb2.Environment, folder: Path) -> Life:
-                no_job = HarnessJob("", {})
-                return life_of(environment, services, folder, no_job, {})
-
-            self._spares = SpareWorkers(services, spare_life)
+            self._services = SdkServices()
+            self._spares = SpareWorkers(self._services, HarnessJob("", {}))
         return self._services, self._spares
 
     def _begin(self, kept: _Kept) -> None:

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from sparkdrain.fnapi.launch import life_of
 from sparkdrain.fnapi.process import inherited
 from sparkdrain.graph.environments import PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from sparkdrain.fnapi.harness_job import HarnessJob
     from sparkdrain.fnapi.process import Life
     from sparkdrain.fnapi.services import SdkServices
 
@@ -56,16 +58,12 @@ class SpareWorkers:
 
     Args:
         services: which harnesses ask.
-        life_of: how a harness of an environment lives, given a folder for what it writes.
+        job: stands for jobs to come, of which nothing is known.
     """
 
-    def __init__(
-        self,
-        services: SdkServices,
-        life_of: Callable[[beam_runner_api_pb2.Environment, Path], Life],
-    ) -> None:
+    def __init__(self, services: SdkServices, job: HarnessJob) -> None:
         self._services = services
-        self._life_of = life_of
+        self._job = job
         self._lock = threading.Lock()
         self._waiting: dict[bytes, SpareWorker] = {}
         self._last_jobs: dict[bytes, str] = {}
@@ -93,7 +91,7 @@ class SpareWorkers:
             folder = Path(tempfile.mkdtemp(dir=self._services.home))
         except OSError:
             return  # it is a matter of speed only
-        life = self._life_of(environment, folder)
+        life = life_of(environment, self._services, folder, self._job, {})
         spare = SpareWorker(secrets.token_hex(16), life, folder, inherited())
         self._services.expect(spare.worker_id)
         try:
