@@ -18,7 +18,8 @@ from java_slot import Slot
 
 from sparkdrain.fnapi import services, worker
 from sparkdrain.fnapi.errors import HarnessLost
-from sparkdrain.fnapi.java import can_share, java_program, thread_group
+from sparkdrain.fnapi.java import can_share, java_program
+from sparkdrain.fnapi.public_name import thread_group
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

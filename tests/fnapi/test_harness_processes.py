@@ -30,7 +30,7 @@ from sparkdrain.fnapi import guard, process
 from sparkdrain.fnapi.errors import HarnessFailed, HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
-from sparkdrain.fnapi.process import Command, HarnessProcess, Life
+from sparkdrain.fnapi.process import Command, HarnessProcess, HarnessProgram, Life
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.worker import TORN_DOWN, SdkWorker
 from sparkdrain.hosts.orphans import JOB_VARIABLE
@@ -225,7 +225,9 @@ def test_a_harness_that_does_not_keep_to_the_fn_api_is_told_with_what_to_look_at
 def test_java_says_what_went_wrong_and_not_where_line_by_line(tmp_path):
     frames = "".join(f"\tat some.Class.method(Class.java:{n})\n" for n in range(200))
     (tmp_path / "output").write_text(f"one\nError: bad\n{frames}Caused by: worse\n{frames}")
-    words = HarnessProcess("java", lambda _: Command([]), "", tmp_path).last_words()
+    words = HarnessProcess(
+        HarnessProgram("java", lambda *_: Command([])), "", tmp_path
+    ).last_words()
     assert "Error: bad" in words
     assert "Caused by: worse" in words
     assert words.count("\tat ") == 6
@@ -235,7 +237,7 @@ def test_a_guard_is_no_daemon_of_user_code(tmp_path, monkeypatch):
     """Such a daemon is killed when its job ends. A guard has to end its harness then."""
     monkeypatch.setenv(JOB_VARIABLE, "a job")
     tells = ["sh", "-c", f"echo ${JOB_VARIABLE}."]
-    life = HarnessProcess("tells", lambda _: Command(tells), "", tmp_path)
+    life = HarnessProcess(HarnessProgram("tells", lambda *_: Command(tells)), "", tmp_path)
     life.start("worker")
     wait_until(life.how_it_ended)
     assert (tmp_path / "output").read_text() == ".\n"
@@ -244,13 +246,9 @@ def test_a_guard_is_no_daemon_of_user_code(tmp_path, monkeypatch):
 def test_a_guard_is_not_killed_before_its_last_command_has_run(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "STOP_SECONDS", 0.1)
     removed = tmp_path / "removed"
-    life = HarnessProcess(
-        "sleeps",
-        lambda _: Command(["sleep", "100"], at_the_end=["bash", "-c", f"sleep 1; touch {removed}"]),
-        "",
-        tmp_path,
-        ends_itself=False,
-    )
+    command = Command(["sleep", "100"], at_the_end=["bash", "-c", f"sleep 1; touch {removed}"])
+    program = HarnessProgram("sleeps", lambda *_: command, ends_itself=False)
+    life = HarnessProcess(program, "", tmp_path)
     life.start("worker")
     life.stop()
     assert removed.exists()
@@ -261,7 +259,7 @@ def test_of_a_guard_that_is_killed_nothing_is_left(tmp_path):
     pid, removed = tmp_path / "pid", tmp_path / "removed"
     sleeps = ["bash", "-c", f"echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 100"]
     command = Command(sleeps, at_the_end=["touch", str(removed)])
-    life = HarnessProcess("sleeps", lambda _: command, "", tmp_path)
+    life = HarnessProcess(HarnessProgram("sleeps", lambda *_: command), "", tmp_path)
     life.start("worker")
     wait_until(pid.exists)
     life._process.kill()

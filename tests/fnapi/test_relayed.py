@@ -37,8 +37,8 @@ from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harness_job import HarnessJob
 from sparkdrain.fnapi.harnesses import Harnesses
-from sparkdrain.fnapi.process import Command, HarnessProcess
-from sparkdrain.fnapi.relayed import HarnessProgram, RelayedHarness
+from sparkdrain.fnapi.process import Command, HarnessProcess, HarnessProgram
+from sparkdrain.fnapi.relayed import RelayedHarness
 from sparkdrain.fnapi.shared_process import SharedPlace
 from sparkdrain.fnapi.sight import stack_in
 from sparkdrain.fnapi.worker import SdkWorker
@@ -125,7 +125,7 @@ class Slot:
     @property
     def process(self) -> Path:
         (kept,) = self.harnesses._kept.values()
-        return kept.worker.life._slot.folder
+        return kept.worker.life._shared.folder
 
 
 @pytest.fixture

@@ -19,13 +19,13 @@ from types import SimpleNamespace
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from sparkdrain.fnapi import class_paths, guard, java_process, launch, process
+from sparkdrain.fnapi import class_paths, guard, launch, process, shared_process
 from sparkdrain.fnapi.harnesses import HarnessJob
-from sparkdrain.fnapi.java import can_share, thread_group
-from sparkdrain.fnapi.java_process import Jars, JavaProcess
+from sparkdrain.fnapi.java import JavaProcess, can_share, shared_java
 from sparkdrain.fnapi.process import Command
-from sparkdrain.fnapi.shared_process import SharedPlace, SharedProcess
-from sparkdrain.fnapi.spare_jvm import shared_java, start_spare_jvm, take
+from sparkdrain.fnapi.public_name import thread_group
+from sparkdrain.fnapi.shared_process import SharedHarness, SharedPlace, SharedProcess, taken_by
+from sparkdrain.fnapi.spare_jvm import start_spare_jvm
 from sparkdrain.graph.environments import STAGED_JAVA
 from sparkdrain.hosts.orphans import SHARED
 from sparkdrain.own_folder import is_private
@@ -313,7 +313,8 @@ class Slot:
         os.mkfifo(orders)
         self.orders = os.open(orders, os.O_RDWR)
         self.life = JavaProcess(
-            Jars(jars, {}, lambda _: str(jars["all.jar"])),
+            jars,
+            {},
             lambda id_: {"HARNESS_ID": id_, "ORDERS": str(orders), **group(id_)},
             "here",
             SharedPlace(executor, job),
@@ -327,7 +328,7 @@ class Slot:
 
     @property
     def folder(self) -> Path:
-        return self.life._slot._shared.folder
+        return self.life._shared.folder
 
     def runs(self) -> None:
         wait_until(lambda: f"is {self.name} of mine" in self.output, 120.0)
@@ -430,11 +431,11 @@ def test_only_a_bundle_that_hangs_after_its_slot_ends_the_jvm_and_the_next_slot_
     hangs.runs()
     hangs.order("bundle")
     wait_until(lambda: other.output.count("a bundle") == 2)
-    monkeypatch.setattr(java_process, "STOP_SECONDS", 0.1)
+    monkeypatch.setattr(shared_process, "STOP_SECONDS", 0.1)
     hangs.let_end()
     hangs.life.stop()
     # Now it is clear: no harness begins in a JVM that is about to end.
-    assert other.life._slot.has_ended(1.0)
+    assert other.life.has_ended(1.0)
     told = other.life.how_it_ended()
     assert "ended with status 1. The last that it wrote" in told
     assert "A bundle runs on" in told
@@ -477,7 +478,7 @@ def test_a_jvm_says_when_all_is_torn_down_and_is_not_waited_for_after_that(jars,
 def test_initializers_that_have_failed_run_again(jars, tmp_path):
     executor = tmp_path / "executor"
     fails = Slot("fails", jars, executor)
-    assert fails.life._slot.has_ended(120.0)
+    assert fails.life.has_ended(120.0)
     assert "not initialized" in fails.output
     slot = Slot("slot", jars, executor)
     assert slot.folder == fails.folder
@@ -494,11 +495,11 @@ def test_one_job_has_the_jvm_that_waited_which_has_run_no_code_of_the_users(
     executor = tmp_path / "executor"
     waited = spare._shared.last_words()
     assert waited.endswith("\nloaded"), "a rehearsal writes nothing"
-    assert take(place, "another") is None
+    assert taken_by(class_paths.waiting_file(place, "another")) is None
     first = Slot("first", jars, executor, place)
     second = Slot("second", jars, executor, place)
     assert first.folder == second.folder == spare._shared.folder
-    assert take(place, class_paths.digest_of(jars, {})) is None
+    assert taken_by(class_paths.waiting_file(place, class_paths.digest_of(jars, {}))) is None
     spare.end_unless_taken()
     wait_until(lambda: "of mine" in first.output)
     for each in (first, second):
@@ -548,7 +549,7 @@ def test_a_job_takes_a_jvm_that_is_not_ready_which_leaves_what_is_left(
 def test_no_jvm_waits_longer_than_for_its_job(spare, place, jars):
     spare.end_unless_taken()
     wait_until(partial(is_gone, spare._shared.folder))
-    assert take(place, class_paths.digest_of(jars, {})) is None
+    assert taken_by(class_paths.waiting_file(place, class_paths.digest_of(jars, {}))) is None
 
 
 def test_a_new_jvm_leaves_its_class_path_for_the_next_job(jars, place, tmp_path, monkeypatch):
@@ -566,6 +567,13 @@ def test_a_new_jvm_leaves_its_class_path_for_the_next_job(jars, place, tmp_path,
     assert set((known / class_paths.CLASSES).read_text().split()) >= {MAIN}
 
 
+def entered(place: SharedPlace, start) -> SharedHarness:
+    """A slot's part in the process of a place."""
+    harness = SharedHarness("sleep", "", place)
+    harness.enter(start, {})
+    return harness
+
+
 @pytest.fixture
 def children():
     """Processes that call ``pause`` when they have a JVM; each is killed at the end."""
@@ -575,7 +583,7 @@ def children():
         child = os.fork()
         if child == 0:
             try:
-                place.enter(partial(SharedProcess.start, lambda _: Command(command)), {})
+                entered(place, partial(SharedProcess.start, lambda _: Command(command)))
                 signal.pause()
             finally:
                 os._exit(1)
@@ -639,15 +647,15 @@ def test_what_user_code_has_forked_keeps_neither_a_harness_nor_the_jvm(tmp_path)
     command = [sys.executable, "-c", _LISTENS, str(ended)]
     place = SharedPlace(executor, "job")
     first, second = (
-        place.enter(partial(SharedProcess.start, lambda _: Command(command)), {}) for _ in range(2)
+        entered(place, partial(SharedProcess.start, lambda _: Command(command))) for _ in range(2)
     )
     child = os.fork()
     if child == 0:
         signal.pause()
     try:
-        first.let_go()
+        first.stop(at_once=True)
         wait_until(ended.exists)
-        second.let_go()
+        second.stop(at_once=True)
         wait_until(partial(is_gone, second._shared.folder))
     finally:
         os.kill(child, signal.SIGKILL)
@@ -658,26 +666,26 @@ def test_a_guard_that_is_killed_takes_its_command_with_it(tmp_path):
     pid = tmp_path / "pid"
     command = ["sh", "-c", f"echo $$ $PPID > {pid}; exec sleep 1000"]
     place = SharedPlace(tmp_path / "executor", "job")
-    slot = place.enter(partial(SharedProcess.start, lambda _: Command(command)), {})
+    slot = entered(place, partial(SharedProcess.start, lambda _: Command(command)))
     jvm, guard_ = wait_until(lambda: pid.exists() and pid.read_text()).split()
     os.kill(int(guard_), signal.SIGKILL)
     wait_until(slot.has_ended)
     wait_until(lambda: not Path("/proc", jvm).exists())
-    other = place.enter(partial(SharedProcess.start, lambda _: Command(["sleep", "1000"])), {})
+    other = entered(place, partial(SharedProcess.start, lambda _: Command(["sleep", "1000"])))
     assert other._shared.folder != slot._shared.folder
     # The next one that starts has swept.
     assert is_gone(slot._shared.folder)
-    assert slot.how_it_ended("sleep").startswith("'sleep' has ended: ")
+    assert slot.how_it_ended().startswith("'sleep' has ended: ")
     for each in (slot, other):
-        each.let_go()
+        each.stop(at_once=True)
     wait_until(partial(is_gone, other._shared.folder))
 
 
 def test_a_harness_that_another_thread_lets_go_has_ended(tmp_path):
     place = SharedPlace(tmp_path / "executor", "job")
-    slot = place.enter(partial(SharedProcess.start, lambda _: Command(["sleep", "1000"])), {})
+    slot = entered(place, partial(SharedProcess.start, lambda _: Command(["sleep", "1000"])))
     connection = slot._connection
-    slot.let_go()
+    slot.stop(at_once=True)
     slot._connection = connection  # as another thread has seen it a moment before
     assert slot.has_ended()
     wait_until(partial(is_gone, slot._shared.folder))
@@ -686,7 +694,7 @@ def test_a_harness_that_another_thread_lets_go_has_ended(tmp_path):
 def test_the_folder_of_an_executor_that_is_gone_is_not_made_again(tmp_path):
     place = SharedPlace(tmp_path / "gone" / "executor", "job")
     with pytest.raises(FileNotFoundError):
-        place.enter(partial(SharedProcess.start, lambda _: Command(["true"])), {})
+        entered(place, partial(SharedProcess.start, lambda _: Command(["true"])))
     assert not (tmp_path / "gone").exists()
 
 
@@ -708,7 +716,7 @@ def test_a_jvm_may_use_half_of_the_memory_unless_the_user_says_another_share(
 
 
 def test_executors_run_the_program_though_they_have_this_package_in_an_archive(tmp_path):
-    asks = "import pathlib, sys; from sparkdrain.fnapi.spare_jvm import shared_java\n"
+    asks = "import pathlib, sys; from sparkdrain.fnapi.java import shared_java\n"
     asks += "print(shared_java(pathlib.Path(sys.argv[1]), 'path')[-1])"
     told = subprocess.run(
         [sys.executable, "-c", asks, tmp_path],
@@ -730,11 +738,11 @@ def test_a_jvm_that_is_gone_when_a_slot_takes_it_is_replaced(tmp_path):
     def start() -> SharedProcess:
         return next(made)()
 
-    slot = SharedPlace(tmp_path / "executor", "job").enter(start, {})
+    slot = entered(SharedPlace(tmp_path / "executor", "job"), start)
     assert not slot.has_ended()
     wait_until(partial(is_gone, gone.folder))
     folder = slot._shared.folder
-    slot.let_go()
+    slot.stop(at_once=True)
     wait_until(partial(is_gone, folder))
 
 
@@ -751,7 +759,7 @@ def test_a_jvm_of_which_a_full_disk_hides_the_place_ends(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", full)
         with pytest.raises(OSError, match="the disk is full"):
-            SharedPlace(tmp_path / "executor", "job").enter(start, {})
+            entered(SharedPlace(tmp_path / "executor", "job"), start)
     wait_until(partial(is_gone, started[0].folder))
 
 

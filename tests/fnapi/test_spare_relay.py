@@ -14,11 +14,10 @@ from apache_beam.portability.api import beam_provision_api_pb2
 
 from sparkdrain.fnapi.class_paths import CLASS_PATHS, FRESH_SECONDS
 from sparkdrain.fnapi.errors import HarnessNotStarted
-from sparkdrain.fnapi.process import Command, Life
-from sparkdrain.fnapi.relayed import HarnessProgram, RelayedHarness
+from sparkdrain.fnapi.process import Command, HarnessProgram, Life
+from sparkdrain.fnapi.relayed import RelayedHarness, start_spare_relay, use
 from sparkdrain.fnapi.services import Admitted, SdkServices
-from sparkdrain.fnapi.shared_process import SharedPlace
-from sparkdrain.fnapi.spare_relay import start_spare_relay, take, use
+from sparkdrain.fnapi.shared_process import SharedPlace, taken_by
 from sparkdrain.fnapi.worker import SdkWorker
 from tests.support.waiting import wait_until
 
@@ -93,8 +92,8 @@ def harness(tmp_path, place, services):
 
 
 def folder_of(harness: RelayedHarness) -> Path:
-    assert harness._slot is not None
-    return harness._slot.folder
+    assert harness._shared is not None
+    return harness._shared.folder
 
 
 def test_a_job_has_the_relay_that_waited_with_the_variables_and_the_folder_of_its_slot(
@@ -124,7 +123,7 @@ def test_a_job_has_the_relay_that_waited_with_the_variables_and_the_folder_of_it
 def test_no_relay_waits_longer_than_for_its_job(spare, place):
     spare.end_unless_taken()
     wait_until(partial(is_gone, spare._shared.folder))
-    assert take(place) is None
+    assert taken_by(place / "waiting") is None
 
 
 def test_a_relay_that_has_died_is_replaced(spare, harness):
@@ -145,7 +144,7 @@ def test_a_relay_waits_only_if_a_job_had_one_within_an_hour(tmp_path, place, hom
 
 def test_a_harness_that_needs_a_port_has_a_relay_of_its_own(spare, harness, place):
     assert folder_of(harness("docker", needs_port=True)) != spare._shared.folder
-    taken = take(place)
+    taken = taken_by(place / "waiting")
     assert taken is not None
     taken.let_go()
     spare.end_unless_taken()

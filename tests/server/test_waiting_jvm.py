@@ -8,7 +8,7 @@ import pytest
 
 from sparkdrain.fnapi import spare_jvm
 from sparkdrain.fnapi.class_paths import CLASS_PATHS, SPARE_JVM
-from sparkdrain.fnapi.spare_relay import SPARE_RELAY
+from sparkdrain.fnapi.relayed import SPARE_RELAY
 from sparkdrain.server import driver_main
 from tests.support.waiting import wait_until
 

@@ -57,6 +57,16 @@ def digest_of(jars: Mapping[str, Path], known: Mapping[str, str]) -> str:
     return _digest(_rows(jars, known))
 
 
+def waiting_file(place: Path, digest: str) -> Path:
+    """The file that tells slots of a JVM that waits with a class path, see ``SpareProcess``.
+
+    Args:
+        place: the folder in which the JVM of a driver waits.
+        digest: see ``digest_of``.
+    """
+    return place / f"waiting-{digest}"
+
+
 def remember(home: Path, jars: Mapping[str, Path], known: Mapping[str, str], loaded: Path) -> None:
     """Keep a class path as the newest one, and no more than another one; does without on errors.
 

@@ -17,6 +17,13 @@ _GOS_CAUSE: Final = "\n\tcaused by:\n"
 _GOS_DOFN: Final = re.compile(r"DoFn\[UID:\d+, PID:(.+?), Name: .*?\] failed:\n(.+)", re.DOTALL)
 _JAVAS_FRAME: Final = "\n\tat "
 _JAVAS_WRAPPER: Final = "org.apache.beam.sdk.util.UserCodeException: "
+_TOO_NEW: Final = re.compile(
+    r"(\S+) has been compiled by a more recent version of the Java Runtime "
+    r"\(class file version (\d+)\.\d+\), "
+    r"this version of the Java Runtime only recognizes class file versions up to (\d+)"
+)
+# Of the class files of Java 1.
+_BEFORE_JAVA_1: Final = 44
 
 
 class HarnessLost(TruncatedInput):
@@ -72,6 +79,19 @@ def failed(error: str) -> HarnessFailed:
     exception: HarnessFailed = kind(text)
     exception.told = error.strip()
     return exception
+
+
+def newer_java(words: str) -> str:
+    """What to do if Java was too old for a class, given what it wrote; "" if it was not."""
+    found = _TOO_NEW.search(words)
+    if found is None:
+        return ""
+    needed, there = (int(number) - _BEFORE_JAVA_1 for number in found.group(2, 3))
+    return (
+        f"The class {found[1].replace('/', '.')} needs Java {needed}, and the executor has Java "
+        f"{there}. Compile the program with --release {there}, or set JAVA_HOME to a Java {needed} "
+        "where executors run; with local[N], where the Job service runs."
+    )
 
 
 def _words_of_user(error: str) -> str:

@@ -19,10 +19,10 @@ from sparkdrain.fnapi.descriptor import descriptor_for
 from sparkdrain.fnapi.elements import Metadata, Output
 from sparkdrain.fnapi.errors import failed, garbled
 from sparkdrain.fnapi.inlet import FnInlet, FnKeyedInlet, GroupInlet, LentInlet
-from sparkdrain.fnapi.java import thread_group
 from sparkdrain.fnapi.large_groups import LargeGroups
 from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.outbound import Outbound
+from sparkdrain.fnapi.public_name import thread_group
 from sparkdrain.fnapi.restrictions import FnRestrictions
 from sparkdrain.fnapi.samples import Samples
 from sparkdrain.fnapi.sight import busiest, stack_in, times

@@ -1,10 +1,14 @@
-"""Java's SDK harness, started from the jars that the pipeline brings, without a container."""
+"""Java's SDK harness, started from the jars that the pipeline brings, without a container.
+
+The slots of an executor share a JVM, if its Java can do that.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import pkgutil
 import re
 import shutil
 import zipfile
@@ -12,28 +16,96 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf import json_format, text_format
+from typing_extensions import override
 
+from sparkdrain.fnapi import class_paths
 from sparkdrain.fnapi.descriptor import descriptor_of
 from sparkdrain.fnapi.errors import HarnessNotStarted
+from sparkdrain.fnapi.process import Command
 from sparkdrain.fnapi.provision import RUNNER_CAPABILITIES, options_struct, with_cache
-from sparkdrain.fnapi.public_name import public_name
+from sparkdrain.fnapi.public_name import thread_group
+from sparkdrain.fnapi.shared_process import (
+    PROGRAM,
+    SharedHarness,
+    SharedPlace,
+    SharedProcess,
+    taken_by,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 JAVA_HARNESS: Final = "Java's SDK harness"
 """What messages call it."""
 JAVA_MAIN: Final = "org.apache.beam.fn.harness.FnHarness"
 _CLASS: Final = JAVA_MAIN.replace(".", "/") + ".class"
-_TOO_NEW: Final = re.compile(
-    r"(\S+) has been compiled by a more recent version of the Java Runtime "
-    r"\(class file version (\d+)\.\d+\), "
-    r"this version of the Java Runtime only recognizes class file versions up to (\d+)"
-)
+_LOADED: Final = "loaded"
+_MEMORY: Final = "MaxRAMPercentage"
+_USERS_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 # Has Unix sockets.
 _SHARES: Final = 16
-# Of the class files of Java 1.
-_BEFORE_JAVA_1: Final = 44
+
+
+class JavaProcess(SharedHarness):
+    """A harness in a JVM that slots share: the one that waits with the class path, or a new one.
+
+    A new one leaves its class path behind, so that a JVM waits for the next job.
+
+    Args:
+        jars: the class path: the staged files by name, in their order.
+        hashes: the SHA-256 of those of which it is known.
+        variables: what the harness of a worker id reads of its environment.
+        endpoint: the address of the slot's services.
+        place: where the slots of the executor find the JVM.
+        waiting: where the JVM of this slot's driver waits; None if none ever does.
+    """
+
+    def __init__(
+        self,
+        jars: Mapping[str, Path],
+        hashes: Mapping[str, str],
+        variables: Callable[[str], Mapping[str, str]],
+        endpoint: str,
+        place: SharedPlace,
+        waiting: Path | None,
+    ) -> None:
+        super().__init__(JAVA_HARNESS, endpoint, place)
+        self._jars, self._hashes = jars, hashes
+        self._variables = variables
+        self._waiting = waiting
+        self._new: SharedProcess | None = None
+
+    @override
+    def start(self, worker_id: str) -> None:
+        self.enter(self._waiting_or_new, self._variables(worker_id))
+
+    def _waiting_or_new(self) -> SharedProcess:
+        """The JVM that waits, or a new one."""
+        if self._waiting is not None:
+            digest = class_paths.digest_of(self._jars, self._hashes)
+            taken = taken_by(class_paths.waiting_file(self._waiting, digest))
+            if taken is not None:
+                class_paths.use(self._known, digest)
+                return taken
+        self._new = SharedProcess.start(self._command)
+        return self._new
+
+    def _command(self, folder: Path) -> Command:
+        loaded = f"-Xlog:class+load:file={folder / _LOADED}:none"
+        options = () if self._waiting is None else (loaded,)
+        return Command(shared_java(folder, java_class_path(self._jars, folder), *options))
+
+    @override
+    def stop(self, *, at_once: bool = False) -> None:
+        # Before the JVM has ended: the job's files go when the job is over.
+        if self._new is not None and self._waiting is not None and not at_once:
+            loaded = self._new.folder / _LOADED
+            class_paths.remember(self._known, self._jars, self._hashes, loaded)
+        super().stop(at_once=at_once)
+
+    @property
+    def _known(self) -> Path:
+        return Path(os.environ[class_paths.CLASS_PATHS])
 
 
 def java_class_path(jars: Mapping[str, Path], folder: Path) -> str:
@@ -88,22 +160,24 @@ def java_variables(
     }
 
 
-def thread_group(worker_id: str) -> str:
-    """The name of the group of a harness's threads, which is no secret as the id is."""
-    return f"sparkdrain-{public_name(worker_id)}"
+def shared_java(folder: Path, class_path: str, *options: str) -> list[str]:
+    """The command of a JVM that slots share, without the arguments of its program.
 
-
-def newer_java(words: str) -> str:
-    """What to do if Java was too old for a class, given what it wrote; "" if it was not."""
-    found = _TOO_NEW.search(words)
-    if found is None:
-        return ""
-    needed, there = (int(number) - _BEFORE_JAVA_1 for number in found.group(2, 3))
-    return (
-        f"The class {found[1].replace('/', '.')} needs Java {needed}, and the executor has Java "
-        f"{there}. Compile the program with --release {there}, or set JAVA_HOME to a Java {needed} "
-        "where executors run; with local[N], where the Job service runs."
-    )
+    Args:
+        folder: the JVM's folder. The program is put there, since executors have this package as
+            an archive, in which Java cannot run a program.
+        class_path: the class path of the harness.
+        options: for Java.
+    """
+    source = pkgutil.get_data(__package__, PROGRAM)
+    assert source is not None
+    program = folder / PROGRAM
+    program.write_bytes(source)
+    # A JVM takes a quarter of the memory at most, unless it is told otherwise. An -Xmx that the
+    # user gives counts anyway.
+    is_told = any(_MEMORY in os.environ.get(name, "") for name in _USERS_OPTIONS)
+    memory = () if is_told else (f"-XX:{_MEMORY}=50",)
+    return [java_program(), *memory, *options, "-cp", class_path, str(program)]
 
 
 def can_share(java: str) -> bool:

@@ -27,16 +27,22 @@ from sparkdrain.fnapi.go import go_command
 from sparkdrain.fnapi.java import (
     JAVA_HARNESS,
     JAVA_MAIN,
+    JavaProcess,
     can_share,
     java_class_path,
     java_program,
     java_variables,
 )
-from sparkdrain.fnapi.java_process import Jars, JavaProcess
-from sparkdrain.fnapi.process import STOP_SECONDS, TOLD, Command, HarnessProcess, Life
-from sparkdrain.fnapi.relayed import HarnessProgram, RelayedHarness
+from sparkdrain.fnapi.process import (
+    STOP_SECONDS,
+    TOLD,
+    Command,
+    HarnessProcess,
+    HarnessProgram,
+    Life,
+)
+from sparkdrain.fnapi.relayed import SPARE_RELAY, RelayedHarness
 from sparkdrain.fnapi.shared_process import SharedPlace
-from sparkdrain.fnapi.spare_relay import SPARE_RELAY
 from sparkdrain.graph.environments import (
     DOCKER,
     EXTERNAL,
@@ -89,13 +95,7 @@ def life_of(
     if is_shared and (place := _where_slots_meet(environment, job)) is not None:
         return RelayedHarness(program, place, services, _where_waits(SPARE_RELAY))
     here = services.here() if program.needs_port else services.socket
-    return HarnessProcess(
-        program.name,
-        lambda worker_id: program.command(worker_id, here, folder),
-        here,
-        folder,
-        ends_itself=program.ends_itself,
-    )
+    return HarnessProcess(program, here, folder)
 
 
 def _program_of(
@@ -149,20 +149,17 @@ def _java_life(
     def variables(worker_id: str) -> Mapping[str, str]:
         return java_variables(job.options, worker_id, here, folder)
 
-    def class_path(place: Path) -> str:
-        return java_class_path(files, place)
-
     java = java_program()
     place = _where_slots_meet(environment, job)
     if place is None or not can_share(java):
 
-        def command(worker_id: str) -> Command:
-            return Command([java, "-cp", class_path(folder), JAVA_MAIN], variables(worker_id))
+        def command(worker_id: str, _: str, folder: Path) -> Command:
+            words = [java, "-cp", java_class_path(files, folder), JAVA_MAIN]
+            return Command(words, variables(worker_id))
 
-        return HarnessProcess(JAVA_HARNESS, command, here, folder)
+        return HarnessProcess(HarnessProgram(JAVA_HARNESS, command), here, folder)
     hashes = {staged_name(file): told_sha256(file) for file in environment.dependencies}
-    jars = Jars(files, hashes, class_path)
-    return JavaProcess(jars, variables, here, place, _where_waits(SPARE_JVM))
+    return JavaProcess(files, hashes, variables, here, place, _where_waits(SPARE_JVM))
 
 
 def _where_waits(variable: str) -> Path | None:

@@ -50,6 +50,23 @@ class Command:
     at_the_end: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class HarnessProgram:
+    """What runs a harness in a process of its own.
+
+    Attributes:
+        name: what messages call it.
+        command: what starts it, given the harness's id, the address of its services, and a folder.
+        needs_port: whether it reaches services at a TCP port, and not at a Unix socket.
+        ends_itself: whether it ends when it has nothing more to do; else it is ended then.
+    """
+
+    name: str
+    command: Callable[[str, str, Path], Command]
+    needs_port: bool = False
+    ends_itself: bool = True
+
+
 class Life:
     """An SDK harness from its start to its end; of one that is far away, nothing is known.
 
@@ -98,33 +115,21 @@ class HarnessProcess(Life):
     """A process that the slot's process starts, and that does not outlive it.
 
     Args:
-        name: what messages call it.
-        command: what starts it, given a worker id.
         endpoint: the address of the slot's services.
         folder: for what it writes.
-        ends_itself: whether it ends when it has nothing more to do; else it is ended then.
     """
 
-    def __init__(
-        self,
-        name: str,
-        command: Callable[[str], Command],
-        endpoint: str,
-        folder: Path,
-        *,
-        ends_itself: bool = True,
-    ) -> None:
+    def __init__(self, program: HarnessProgram, endpoint: str, folder: Path) -> None:
         super().__init__(endpoint, folder / TOLD)
-        self._name = name
-        self._command = command
+        self._program = program
+        self._folder = folder
         self._output = folder / "output"
         self._at_the_end: Sequence[str] = ()
-        self._patience = STOP_SECONDS if ends_itself else 0.0
         self._process: subprocess.Popen[bytes] | None = None
 
     @override
     def start(self, worker_id: str) -> None:
-        command = self._command(worker_id)
+        command = self._program.command(worker_id, self.endpoint, self._folder)
         self._at_the_end = command.at_the_end
         self._process = start_guarded(command, self._output)
 
@@ -133,7 +138,7 @@ class HarnessProcess(Life):
         status = None if self._process is None else self._process.poll()
         if status is None:
             return ""
-        return ended_with(self._name, status, self.last_words())
+        return ended_with(self._program.name, status, self.last_words())
 
     @override
     def last_words(self) -> str:
@@ -146,7 +151,7 @@ class HarnessProcess(Life):
             return
         # It was told to end by the end of its requests, and tears its DoFns down now.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.0 if at_once else self._patience)
+            process.wait(STOP_SECONDS if self._program.ends_itself and not at_once else 0.0)
         with contextlib.suppress(OSError):
             process.stdin.close()
         # Who kills the guard before it has run its last command leaves behind what that removes.

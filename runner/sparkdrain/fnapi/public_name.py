@@ -14,3 +14,8 @@ def public_name(worker_id: str) -> str:
         worker_id: the secret by which the harness is admitted.
     """
     return hashlib.sha256(worker_id.encode()).hexdigest()[:_DIGITS]
+
+
+def thread_group(worker_id: str) -> str:
+    """The name of the group of a harness's threads, which is no secret as the id is."""
+    return f"sparkdrain-{public_name(worker_id)}"

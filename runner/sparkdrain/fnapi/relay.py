@@ -422,7 +422,7 @@ def _ordered(file: Path) -> list[str]:
 def main() -> None:
     """Relay as the arguments say: id and address, patience, and the command; see ``Relay``.
 
-    One argument alone is a file, with these arguments when a slot connects; see ``spare_relay``.
+    One argument alone is a file, with these arguments when a slot connects; see ``relayed``.
     """
     words = sys.argv[1:]
     status = asyncio.run(_main(*(words if len(words) > 1 else _ordered(Path(*words)))))

@@ -1,51 +1,52 @@
-"""The part of a slot in an SDK harness that the slots of an executor share, see ``relay``."""
+"""The part of a slot in an SDK harness that the slots of an executor share, see ``relay``.
+
+A relay may wait in a driver for the next job: it has been started, and has imported gRPC. The slot
+that takes it writes down what it is to do, and connects.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import secrets
-from dataclasses import dataclass
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from sparkdrain.fnapi.class_paths import CLASS_PATHS
-from sparkdrain.fnapi.process import STOP_SECONDS, TOLD, Command, Life
+from sparkdrain.fnapi.class_paths import CLASS_PATHS, FRESH_SECONDS
+from sparkdrain.fnapi.process import STOP_SECONDS, Command, inherited
 from sparkdrain.fnapi.public_name import public_name
-from sparkdrain.fnapi.shared_process import SharedPlace, SharedProcess, SlotInProcess
-from sparkdrain.fnapi.spare_relay import relay_command, take, tell, use
+from sparkdrain.fnapi.shared_process import (
+    SharedHarness,
+    SharedPlace,
+    SharedProcess,
+    SpareProcess,
+    taken_by,
+)
 from sparkdrain.loopback import UNIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from sparkdrain.fnapi.process import HarnessProgram
     from sparkdrain.fnapi.services import SdkServices
 
+SPARE_RELAY: Final = "SPARKDRAIN_SPARE_RELAY"
+"""The environment variable with the folder in which the relay of a driver waits, if one does."""
+
+_RELAY: Final = "sparkdrain.fnapi.relay"
+_ORDER: Final = "order"
+_WAITING: Final = "waiting"
+# Beside class paths, whose names have no dot.
+_USED: Final = ".relay"
 _HARNESS: Final = "harness"
 _SOCKET: Final = "fnapi"
 # The relay puts its port there.
 _ANY_PORT: Final = "127.0.0.1:0"
 
 
-@dataclass(frozen=True, slots=True)
-class HarnessProgram:
-    """What runs a harness in a process of its own.
-
-    Attributes:
-        name: what messages call it.
-        command: what starts it, given the harness's id, the address of its services, and a folder.
-        needs_port: whether it reaches services at a TCP port, and not at a Unix socket.
-        ends_itself: whether it ends when it has nothing more to do; else it is ended then.
-    """
-
-    name: str
-    command: Callable[[str, str, Path], Command]
-    needs_port: bool = False
-    ends_itself: bool = True
-
-
-class RelayedHarness(Life):
+class RelayedHarness(SharedHarness):
     """A slot's part in a harness that has bundles of several slots at a time.
 
     Its instructions come by a relay. For elements and state it calls the services of each slot, at
@@ -66,12 +67,10 @@ class RelayedHarness(Life):
         waiting: Path | None = None,
     ) -> None:
         another = services.another_port if program.needs_port else services.another_socket
-        super().__init__(another())
+        super().__init__(program.name, another(), place)
         self._program = program
-        self._place = place
         self._waiting = waiting
         self._services = services
-        self._slot: SlotInProcess | None = None
 
     @override
     def start(self, worker_id: str) -> None:
@@ -80,29 +79,37 @@ class RelayedHarness(Life):
             "NAME": public_name(worker_id),
             "ENDPOINT": self.endpoint,
         }
-        self._slot = self._place.enter(self._waiting_or_new, variables)
-        self.told = self._slot.folder / TOLD
-        harness_id = (self._slot.folder / _HARNESS).read_text("ascii")
+        folder = self.enter(self._waiting_or_new, variables)
+        harness_id = (folder / _HARNESS).read_text("ascii")
         self._services.admit_also(harness_id, worker_id)
 
     def _waiting_or_new(self) -> SharedProcess:
         """The relay that waits, or a new one."""
         if self._waiting is not None and not self._program.needs_port:
             use(Path(os.environ[CLASS_PATHS]))
-            taken = take(self._waiting)
+            taken = taken_by(self._waiting / _WAITING)
             if taken is not None:
                 try:
-                    words, command = self._relay(taken.folder)
-                    tell(taken, words, dict(command.variables))
+                    self._tell(taken)
                 except BaseException:
                     taken.let_go()
                     raise
                 return taken
         return SharedProcess.start(self._new_relay)
 
+    def _tell(self, relay: SharedProcess) -> None:
+        """Tell a relay that was taken what to do, before anything connects to it."""
+        words, command = self._relay(relay.folder)
+        order = {
+            "words": words,
+            "variables": {**inherited(), **command.variables},
+            "folder": os.getcwd(),
+        }
+        (relay.folder / _ORDER).write_text(json.dumps(order), "utf-8")
+
     def _new_relay(self, folder: Path) -> Command:
         words, command = self._relay(folder)
-        return Command(relay_command(*words), command.variables, command.at_the_end)
+        return Command(_relay_command(*words), command.variables, command.at_the_end)
 
     def _relay(self, folder: Path) -> tuple[list[str], Command]:
         """What a relay is told, and the command of a new harness."""
@@ -114,22 +121,49 @@ class RelayedHarness(Life):
         return [harness_id, address, str(patience), *command.words], command
 
     @override
-    def connected(self) -> None:
-        if self._slot is not None:
-            self._slot.connected()
-
-    @override
-    def how_it_ended(self) -> str:
-        return "" if self._slot is None else self._slot.how_it_ended(self._program.name)
-
-    @override
-    def last_words(self) -> str:
-        return "" if self._slot is None else self._slot.last_words()
-
-    @override
     def stop(self, *, at_once: bool = False) -> None:
-        if self._slot is not None:
-            # Until it has answered all bundles of this slot. The next part begins without them.
-            self._slot.finish(self.torn_down, 0.0 if at_once else STOP_SECONDS)
-            self._slot.let_go()
+        # Until it has answered all bundles of this slot. The next part begins without them.
+        super().stop(at_once=at_once)
         self._services.leave(self.endpoint)
+
+
+def start_spare_relay(home: Path, place: Path, now: float) -> SpareProcess | None:
+    """Start the relay of a driver; None if no job had a relay lately.
+
+    Args:
+        home: the server's folder, see ``use``.
+        place: a folder to make, where the relay is to wait.
+        now: seconds since 1970.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    used = home / _USED
+    if not used.exists() or used.stat().st_mtime <= now - FRESH_SECONDS:
+        return None
+    place.mkdir(parents=True, exist_ok=True)
+    relay = SharedProcess.start(lambda folder: Command(_relay_command(str(folder / _ORDER))))
+    waiting = place / _WAITING
+    waiting.write_text(str(relay.folder), "utf-8")
+    return SpareProcess(relay, waiting)
+
+
+def use(home: Path) -> None:
+    """Note that a job has a relay now.
+
+    Args:
+        home: the server's folder, which its next driver looks in.
+    """
+    with contextlib.suppress(OSError):
+        (home / _USED).touch()
+
+
+def _relay_command(*words: str) -> list[str]:
+    """The command of a relay.
+
+    Args:
+        words: its arguments; one alone is the file with its order.
+    """
+    # Executors may have this package as an archive, which user code need not see.
+    program = f"import sys; sys.path[:] = {sys.path!r}\nfrom {_RELAY} import main; main()"
+    return [sys.executable, "-c", program, *words]

@@ -18,10 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
 from sparkdrain import file_lock
 from sparkdrain.fnapi import guard
 from sparkdrain.fnapi.errors import DISCONNECTED
-from sparkdrain.fnapi.process import ended_with, start_guarded, written
+from sparkdrain.fnapi.process import (
+    STOP_SECONDS,
+    TOLD,
+    Life,
+    ended_with,
+    start_guarded,
+    written,
+)
 from sparkdrain.own_folder import OwnFolder, is_private
 
 if TYPE_CHECKING:
@@ -33,6 +42,7 @@ PROGRAM: Final = "SharedHarness.java"
 _SOCKET: Final = "slots"
 _HELD: Final = "held"
 _OUTPUT: Final = "output"
+_TAKEN: Final = "taken"
 _ADDRESS_BYTES: Final = 1024
 _LOCK_SECONDS: Final = 60.0
 # A JVM that waits may be gone, and then a new one is started.
@@ -132,44 +142,82 @@ class SharedProcess:
         os.close(self.hold)
 
 
-class SlotInProcess:
-    """What a slot has of a shared process: a harness in it.
+class SpareProcess:
+    """What a driver has of a process that waits for the next job: a JVM, or a relay.
+
+    A file in a folder of the driver names the process's own folder. A slot takes the process for a
+    job by renaming that file, which one slot alone can do. Then all slots of the job share the
+    process.
 
     Args:
-        shared: which this object lets go.
-        connection: to the process.
-        variables: that the process reads; no value has two lines.
+        shared: the process, which this object lets go.
+        waiting: the file that tells slots of it.
     """
 
-    def __init__(
-        self, shared: SharedProcess, connection: socket.socket, variables: Mapping[str, str]
-    ) -> None:
+    def __init__(self, shared: SharedProcess, waiting: Path) -> None:
         self._shared = shared
-        self._connection: socket.socket | None = connection
+        self._waiting = waiting
+
+    def end_unless_taken(self) -> None:
+        """End the process, unless slots use it. Then it ends with them."""
+        self._waiting.unlink(missing_ok=True)
+        self._shared.let_go()
+
+
+def taken_by(waiting: Path) -> SharedProcess | None:
+    """Take the process that a file tells of; None if another slot has it, or it has ended."""
+    taken = waiting.with_name(_TAKEN)
+    with contextlib.suppress(OSError):
+        waiting.rename(taken)
+        return SharedProcess.held(Path(taken.read_text("utf-8")))
+    return None
+
+
+class SharedHarness(Life):
+    """A harness of a slot in a process that slots share.
+
+    Args:
+        name: what messages call it.
+        endpoint: the address of the slot's services.
+        place: where the slots of the executor find the process.
+    """
+
+    def __init__(self, name: str, endpoint: str, place: SharedPlace) -> None:
+        super().__init__(endpoint)
+        self._name = name
+        self._place = place
+        self._shared: SharedProcess | None = None
+        self._connection: socket.socket | None = None
+
+    def enter(self, start: Callable[[], SharedProcess], variables: Mapping[str, str]) -> Path:
+        """Have the harness in the process; the folder of the process.
+
+        Args:
+            start: see ``SharedPlace.enter``.
+            variables: that the process reads; no value has two lines.
+        """
+        shared, self._connection = self._place.enter(start)
         # If the process has ended, the next look tells.
         with contextlib.suppress(OSError):
-            connection.sendall(lines(variables).encode())
+            self._connection.sendall(lines(variables).encode())
+        self._shared, self.told = shared, shared.folder / TOLD
+        return shared.folder
 
-    @property
-    def folder(self) -> Path:
-        """The folder of the process."""
-        return self._shared.folder
-
+    @override
     def connected(self) -> None:
-        """Tell the process that the harness has connected to the slot."""
         self._say(_CONNECTED)
 
-    def how_it_ended(self, name: str) -> str:
-        """How the harness has ended, or the process with it; "" if it has not."""
-        if not self.has_ended():
+    @override
+    def how_it_ended(self) -> str:
+        if self._shared is None or not self.has_ended():
             return ""
         # The guard writes its status a moment later.
         until = time.monotonic() + _GUARD_SECONDS
         while (status := self._shared.status()) is None and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
         if status is None:
-            return f"{name!r} has ended: {DISCONNECTED}{self.last_words()}"
-        return ended_with(name, status, self.last_words())
+            return f"{self._name!r} has ended: {DISCONNECTED}{self.last_words()}"
+        return ended_with(self._name, status, self.last_words())
 
     def has_ended(self, seconds: float = 0.0) -> bool:
         """Whether the harness has ended, or does within so many seconds."""
@@ -182,31 +230,15 @@ class SlotInProcess:
             return bool(look.poll(seconds * 1000))
         return True  # it is let go now
 
+    @override
     def last_words(self) -> str:
-        """What the process wrote last, as the end of a sentence."""
-        return self._shared.last_words()
+        return "" if self._shared is None else self._shared.last_words()
 
-    def finish(self, torn_down: threading.Event, seconds: float) -> None:
-        """Wait until a harness that is to end has, or has nothing left to do but to close its log.
-
-        Args:
-            torn_down: set when the harness says so.
-            seconds: how long to wait at most.
-        """
-        self._say(_END)
-        until = time.monotonic() + seconds
-        while not self.has_ended() and time.monotonic() < until:
-            if torn_down.wait(_LOOK_SECONDS):
-                return
-        connection = self._connection
-        if seconds and connection is not None:
-            # If a bundle runs on, the process ends. The next harness must not be in it.
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_WR)
-            self.has_ended(_STUCK_SECONDS)
-
-    def let_go(self) -> None:
-        """Have the harness end, if it has not."""
+    @override
+    def stop(self, *, at_once: bool = False) -> None:
+        if self._shared is None:
+            return
+        self._finish(0.0 if at_once else STOP_SECONDS)
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(OSError):
@@ -214,6 +246,20 @@ class SlotInProcess:
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
             self._shared.let_go()
+
+    def _finish(self, seconds: float) -> None:
+        """Wait until the harness has ended, or has nothing left to do but to close its log."""
+        self._say(_END)
+        until = time.monotonic() + seconds
+        while not self.has_ended() and time.monotonic() < until:
+            if self.torn_down.wait(_LOOK_SECONDS):
+                return
+        connection = self._connection
+        if seconds and connection is not None:
+            # If a bundle runs on, the process ends. The next harness must not be in it.
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+            self.has_ended(_STUCK_SECONDS)
 
     def _say(self, what: bytes) -> None:
         connection = self._connection  # another thread may let it go
@@ -234,14 +280,11 @@ class SharedPlace:
     folder: Path
     key: str
 
-    def enter(
-        self, start: Callable[[], SharedProcess], variables: Mapping[str, str]
-    ) -> SlotInProcess:
-        """A harness in the process that another slot has started, else in a new one.
+    def enter(self, start: Callable[[], SharedProcess]) -> tuple[SharedProcess, socket.socket]:
+        """The process that another slot has started, else a new one, and a connection to it.
 
         Args:
             start: starts a process, or takes one that waits.
-            variables: that the process reads; no value has two lines.
 
         Raises:
             OSError: there is no place for files, or the process cannot be started.
@@ -282,7 +325,7 @@ class SharedPlace:
             # It has ended at once, which the slot sees.
             connection, other = socket.socketpair()
             other.close()
-        return SlotInProcess(shared, connection, variables)
+        return shared, connection
 
 
 def lines(variables: Mapping[str, str]) -> str:

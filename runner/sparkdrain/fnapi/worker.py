@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from apache_beam.portability.api import beam_fn_api_pb2
 
-from sparkdrain.fnapi.errors import DISCONNECTED, HarnessNotStarted, lost
-from sparkdrain.fnapi.java import newer_java, thread_group
-from sparkdrain.fnapi.public_name import public_name
+from sparkdrain.fnapi.errors import DISCONNECTED, HarnessNotStarted, lost, newer_java
+from sparkdrain.fnapi.public_name import public_name, thread_group
 from sparkdrain.fnapi.sight import waits_for_elements
 from sparkdrain.fnapi.stage_metrics import ShortIds
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.fnapi.class_paths import CLASS_PATHS, SPARE_JVM
-from sparkdrain.fnapi.spare_relay import SPARE_RELAY, start_spare_relay
+from sparkdrain.fnapi.relayed import SPARE_RELAY, start_spare_relay
 from sparkdrain.room import room
 from sparkdrain.server.session import Session
 from sparkdrain.stages.workers.head_start import head_start
@@ -25,7 +25,7 @@ from sparkdrain.stages.workers.head_start import head_start
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from sparkdrain.fnapi.spare_process import SpareProcess
+    from sparkdrain.fnapi.shared_process import SpareProcess
     from sparkdrain.jobs.engine import Engine
 
 WARM: Final = "warm"
