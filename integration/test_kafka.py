@@ -259,11 +259,11 @@ def test_a_job_goes_on_from_the_offsets_that_the_last_one_committed(on, topics, 
     catalog = topics.client(**config).catalog()
     both = [Partition(source, 0), Partition(source, 1)]
     with Running(build(commit_offsets=True)) as job:
-        job.wait_for(lambda: set(catalog.committed(both).values()) == {25})
+        job.wait_for(lambda: {catalog.committed(one) for one in both} == {25})
         assert seen() == Counter(b"%d" % n for n in range(50))
     topics.write(source, [(n % 2, None, b"%d" % n) for n in range(50, 60)])
     with Running(build(commit_offsets=True)) as job:
-        job.wait_for(lambda: set(catalog.committed(both).values()) == {30})
+        job.wait_for(lambda: {catalog.committed(one) for one in both} == {30})
     assert seen() == Counter(b"%d" % n for n in range(60))
     catalog.close()
     assert not [t for t in threading.enumerate() if t.name == "kafka-commits"]

@@ -117,7 +117,7 @@ class Story:
         """The visits that the group has read, as its committed offsets say."""
         catalog = self._topics.client(group_id=self._source).catalog()
         partitions = [Partition(self._source, number) for number in range(PARTITIONS)]
-        offsets = catalog.committed(partitions)
+        offsets = {one: catalog.committed(one) for one in partitions}
         catalog.close()
         return {
             offset * PARTITIONS + partition.number

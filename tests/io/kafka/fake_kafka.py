@@ -147,24 +147,22 @@ class FakeCatalog(Closing):
         wanted = matching({at.topic for at in self.kafka.logs}, topics, pattern, "fake")
         return sorted(at for at in self.kafka.logs if at.topic in wanted)
 
-    def earliest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    def earliest(self, partition: Partition) -> int:
         self.kafka.check()
-        return {at: self.kafka.logs[at].earliest for at in partitions}
+        return self.kafka.logs[partition].earliest
 
     def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         self.kafka.check()
         return {at: self.kafka.logs[at].latest for at in partitions}
 
-    def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
+    def at_time(self, partition: Partition, millis: int) -> int | None:
         self.kafka.check()
-        return {
-            at: next((r.offset for r in self.kafka.logs[at].records if r.time >= millis), None)
-            for at in partitions
-        }
+        records = self.kafka.logs[partition].records
+        return next((one.offset for one in records if one.time >= millis), None)
 
-    def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
+    def committed(self, partition: Partition) -> int | None:
         self.kafka.check()
-        return {at: self.kafka.groups.get(at) for at in partitions}
+        return self.kafka.groups.get(partition)
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         self.kafka.check()

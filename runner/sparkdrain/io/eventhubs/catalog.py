@@ -36,16 +36,25 @@ class HubCatalog(Catalog, ServiceClock):
         return sorted(Partition(hub, int(ident)) for ident in found)
 
     @override
-    def earliest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        return {one: self._properties(one)["beginning_sequence_number"] for one in partitions}
+    def earliest(self, partition: Partition) -> int:
+        return int(self._properties(partition)["beginning_sequence_number"])
 
     @override
     def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         return {one: _end(self._properties(one)) for one in partitions}
 
     @override
-    def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
-        return {one: self._at_time(one, millis) for one in partitions}
+    def at_time(self, partition: Partition, millis: int) -> int | None:
+        properties = self._properties(partition)
+        last = properties["last_enqueued_time_utc"]
+        if properties["is_empty"] or int(last.timestamp() * 1000) < millis:
+            return None
+        moment = datetime.fromtimestamp(millis / 1000, timezone.utc)
+        found: int | None = self._ask(
+            # Which takes a connection of its own: the library cannot stop receiving otherwise.
+            lambda _: one_after(self._client.consumer(), partition, moment)
+        )
+        return found
 
     @override
     def time(self, topics: Sequence[str]) -> ServiceTime:
@@ -56,7 +65,7 @@ class HubCatalog(Catalog, ServiceClock):
         return ServiceTime(max(taken, default=None), reason)
 
     @override
-    def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
+    def committed(self, partition: Partition) -> int | None:
         msg = "Event Hubs keeps no positions of a group: use 'earliest', 'latest' or a time"
         raise BadOption(msg)
 
@@ -74,18 +83,6 @@ class HubCatalog(Catalog, ServiceClock):
     def _properties(self, partition: Partition) -> dict[str, Any]:
         found: dict[str, Any] = self._ask(
             lambda consumer: consumer.get_partition_properties(str(partition.number))
-        )
-        return found
-
-    def _at_time(self, partition: Partition, millis: int) -> int | None:
-        properties = self._properties(partition)
-        last = properties["last_enqueued_time_utc"]
-        if properties["is_empty"] or int(last.timestamp() * 1000) < millis:
-            return None
-        moment = datetime.fromtimestamp(millis / 1000, timezone.utc)
-        found: int | None = self._ask(
-            # Which takes a connection of its own: the library cannot stop receiving otherwise.
-            lambda _: one_after(self._client.consumer(), partition, moment)
         )
         return found
 

@@ -109,17 +109,17 @@ class Catalog(Protocol):
     def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
         """The partitions of these topics, or of topics whose whole name matches the expression."""
 
-    def earliest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The offsets of the first records that there are."""
+    def earliest(self, partition: Partition) -> int:
+        """The offset of the first record that there is."""
 
     def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The offsets that the next records will have."""
 
-    def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
-        """The offsets of the first records of that time or later; None where there is none."""
+    def at_time(self, partition: Partition, millis: int) -> int | None:
+        """The offset of the first record of that time or later; None if there is none."""
 
-    def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
-        """What was committed for the group in the settings; None where nothing was."""
+    def committed(self, partition: Partition) -> int | None:
+        """What was committed for the group in the settings; None if nothing was."""
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit, for the group in the settings, which offsets are to be read next."""

@@ -58,17 +58,17 @@ class ConfluentCatalog(Catalog):
         ]
 
     @override
-    def earliest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        return self._offsets(partitions, _EARLIEST)
+    def earliest(self, partition: Partition) -> int:
+        return self._offsets([partition], _EARLIEST)[partition]
 
     @override
     def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         return self._offsets(partitions, _LATEST)
 
     @override
-    def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
-        found = self._offsets(partitions, millis)
-        return {partition: None if offset < 0 else offset for partition, offset in found.items()}
+    def at_time(self, partition: Partition, millis: int) -> int | None:
+        offset = self._offsets([partition], millis)[partition]
+        return None if offset < 0 else offset
 
     def _offsets(self, partitions: Sequence[Partition], at: int) -> dict[Partition, int]:
         asked = [TopicPartition(topic, number, at) for topic, number in partitions]
@@ -77,10 +77,10 @@ class ConfluentCatalog(Catalog):
         )
 
     @override
-    def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
-        asked = [TopicPartition(topic, number) for topic, number in partitions]
+    def committed(self, partition: Partition) -> int | None:
+        asked = [TopicPartition(*partition)]
         found = self._answers(self._ask(lambda: self._consumer.committed(asked, timeout=_ANSWER)))
-        return {partition: None if offset < 0 else offset for partition, offset in found.items()}
+        return None if found[partition] < 0 else found[partition]
 
     @override
     def commit(self, offsets: Mapping[Partition, int]) -> None:

@@ -118,33 +118,30 @@ class KafkaPythonCatalog(Catalog):
         )
 
     @override
-    def earliest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        asked = [TopicPartition(*partition) for partition in partitions]
+    def earliest(self, partition: Partition) -> int:
+        at = TopicPartition(*partition)
         with Failures(self._servers):
-            return _ours(self._consumer.beginning_offsets(asked, timeout_ms=PATIENCE))
+            return int(self._consumer.beginning_offsets([at], timeout_ms=PATIENCE)[at])
 
     @override
     def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         asked = [TopicPartition(*partition) for partition in partitions]
         with Failures(self._servers):
-            return _ours(self._consumer.end_offsets(asked, timeout_ms=PATIENCE))
+            found = self._consumer.end_offsets(asked, timeout_ms=PATIENCE)
+        return {Partition(*at): offset for at, offset in found.items()}
 
     @override
-    def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
-        asked = {TopicPartition(*partition): millis for partition in partitions}
+    def at_time(self, partition: Partition, millis: int) -> int | None:
+        at = TopicPartition(*partition)
         with Failures(self._servers):
-            found = self._consumer.offsets_for_times(asked, timeout_ms=PATIENCE)
-        return _ours({at: None if one is None else one.offset for at, one in found.items()})
+            found = self._consumer.offsets_for_times({at: millis}, timeout_ms=PATIENCE)[at]
+        return None if found is None else int(found.offset)
 
     @override
-    def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
-        found = {}
+    def committed(self, partition: Partition) -> int | None:
         with Failures(self._servers):
-            for partition in partitions:
-                asked = TopicPartition(*partition)
-                offset = self._consumer.committed(asked, timeout_ms=PATIENCE)
-                found[partition] = None if offset is None or offset < 0 else int(offset)
-        return found
+            found = self._consumer.committed(TopicPartition(*partition), timeout_ms=PATIENCE)
+        return None if found is None or found < 0 else int(found)
 
     @override
     def commit(self, offsets: Mapping[Partition, int]) -> None:
@@ -300,10 +297,6 @@ class KafkaPythonSink(Sink):
     @override
     def close(self) -> None:
         self._producer.close(timeout=1.0)
-
-
-def _ours(answers: Mapping[Any, Any]) -> dict[Partition, Any]:
-    return {Partition(*at): answer for at, answer in answers.items()}
 
 
 def _sums(arrived: Iterable[Any]) -> list[Sent]:

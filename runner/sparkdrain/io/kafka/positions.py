@@ -78,44 +78,38 @@ def start_of(catalog: Catalog, partition: Partition, wanted: Position) -> int:
     Where nothing was committed, or no offset was given, the earliest. A time after the last
     record is the end.
     """
-    asked = [partition]
-    match wanted.kind:
-        case "latest":
-            return catalog.latest(asked)[partition]
-        case "time":
-            found = catalog.at_time(asked, wanted.millis)[partition]
-            return catalog.latest(asked)[partition] if found is None else found
-        case "committed":
-            committed = catalog.committed(asked)[partition]
-            return catalog.earliest(asked)[partition] if committed is None else committed
-        case "offsets":
-            given = wanted.offset_of(partition)
-            return catalog.earliest(asked)[partition] if given is None else given
-        case "earliest":
-            return catalog.earliest(asked)[partition]
+    found = _known(catalog, partition, wanted)
+    return catalog.earliest(partition) if found is None else found
 
 
 def stop_of(catalog: Catalog, partition: Partition, wanted: Position) -> int:
     """The first offset not to read; for a time, that of the first record at it or later."""
-    asked = [partition]
+    found = _known(catalog, partition, wanted)
+    return end_of(catalog, partition) if found is None else found
+
+
+def end_of(catalog: Catalog, partition: Partition) -> int:
+    """The offset after its last record."""
+    return catalog.latest([partition])[partition]
+
+
+def _known(catalog: Catalog, partition: Partition, wanted: Position) -> int | None:
+    """The offset of a position, if there is one."""
     match wanted.kind:
+        case "latest":
+            return end_of(catalog, partition)
         case "time":
-            found = catalog.at_time(asked, wanted.millis)[partition]
-            return catalog.latest(asked)[partition] if found is None else found
+            found = catalog.at_time(partition, wanted.millis)
+            return end_of(catalog, partition) if found is None else found
+        case "committed":
+            return catalog.committed(partition)
         case "offsets":
-            given = wanted.offset_of(partition)
-            return catalog.latest(asked)[partition] if given is None else given
-        case _:
-            return catalog.latest(asked)[partition]
+            return wanted.offset_of(partition)
+        case "earliest":
+            return None
 
 
 def is_read(partition: Partition, positions: Sequence[Position | None]) -> bool:
     """Whether offsets were given for it, or for no partition at all."""
     given = [one for one in positions if one is not None and one.kind == "offsets"]
     return not given or any(one.offset_of(partition) is not None for one in given)
-
-
-def ends_of(catalog: Catalog, partition: Partition) -> tuple[int, int]:
-    """The offset of its first record, and that after its last."""
-    asked = [partition]
-    return catalog.earliest(asked)[partition], catalog.latest(asked)[partition]

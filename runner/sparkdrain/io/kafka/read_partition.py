@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from sparkdrain.io.errors import RecordsLost
 from sparkdrain.io.kafka.client import NO_TIME, Partition
-from sparkdrain.io.kafka.positions import ends_of
+from sparkdrain.io.kafka.positions import end_of
 from sparkdrain.io.kafka.quiet_log import OncePerMinute
 from sparkdrain.io.kafka.shared import acquire, borrow, release
 from sparkdrain.io.kafka.spans import NO_END, Element
@@ -149,7 +149,8 @@ class PartitionReader(beam.DoFn):
     ) -> int:
         """Claims what is gone, so that no reader looks for it again; where reading goes on."""
         with self._shared.asking:
-            earliest, latest = ends_of(self._shared.catalog, partition)
+            catalog = self._shared.catalog
+            earliest, latest = catalog.earliest(partition), end_of(catalog, partition)
         if not self._skip_lost or offset >= earliest:
             msg = (
                 f"{partition}: offset {offset} is to be read next, but the first one that there "
