@@ -279,18 +279,14 @@ def reader(
     offsets = beam.DoFn.RestrictionParam(spans)
     estimator = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
 
-    class ReadBounded(PartitionReader):
+    class Read(PartitionReader):
         def process(
             self, element: Element, tracker: Any = offsets, watermark: Any = estimator
         ) -> Iterator[TimestampedValue]:
             return self.read(element, tracker, watermark)
 
-    class ReadUnbounded(PartitionReader):
-        @beam.DoFn.unbounded_per_element()
-        def process(
-            self, element: Element, tracker: Any = offsets, watermark: Any = estimator
-        ) -> Iterator[TimestampedValue]:
-            return self.read(element, tracker, watermark)
+        if not bounded:
+            process = beam.DoFn.unbounded_per_element()(process)
 
     class ReadAndCommit(PartitionReader):
         @beam.DoFn.unbounded_per_element()
@@ -315,5 +311,5 @@ def reader(
             topic, number, offset = json.loads(data)
             return CommitOffset(self._wanted, Partition(topic, number), offset)
 
-    kind = ReadAndCommit if commit else ReadBounded if bounded else ReadUnbounded
+    kind = ReadAndCommit if commit else Read
     return kind(wanted, watermarks, skip_lost=skip_lost, namespace=namespace)
