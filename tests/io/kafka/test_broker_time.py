@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkdrain.io.kafka.broker_time import BrokerTime
+from sparkdrain.io.kafka.broker_clock import BrokerTime
 
 # Seconds. What floats lose of seconds since 1970 is less.
 LOST = 1e-5
