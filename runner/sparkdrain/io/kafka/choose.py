@@ -1,17 +1,54 @@
-"""Which client library is used, where the pipeline runs."""
+"""Which client library is used where the pipeline runs, and whether it takes the settings.
+
+To check settings no client is made, and no broker is asked. What a machine has (files, plugins) is
+not looked at either: the pipeline may be built on another one than it runs on.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from sparkdrain.errors import BadSetup
-from sparkdrain.io.kafka.setting_check import check_for_confluent, check_for_kafka_python
+from sparkdrain import redaction
+from sparkdrain.errors import BadOption, BadSetup
+from sparkdrain.io.kafka.settings import (
+    DECIDED,
+    KAFKA_NAMES,
+    PRODUCER,
+    PROTOCOLS,
+    for_kafka_python,
+    for_rdkafka,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from sparkdrain.io.kafka.client import Client
     from sparkdrain.io.kafka.settings import Settings
+
+# librdkafka sets one property after the other, and makes a client when all are set. Where it
+# refuses this one, it has taken all before, and makes none.
+_LAST: Final = "sparkdrain.takes.no.more"
+_UNKNOWN: Final = re.compile(r'No such configuration property: "(.*)"')
+_WRONG: Final = re.compile(r"invalid value|outside allowed range", re.IGNORECASE)
+# By name of kafka-python, which finds out late or never.
+_ONE_OF: Final[Mapping[str, tuple[Any, ...]]] = {
+    "security_protocol": PROTOCOLS,
+    "sasl_mechanism": (
+        "PLAIN",
+        "GSSAPI",
+        "OAUTHBEARER",
+        "SCRAM-SHA-256",
+        "SCRAM-SHA-512",
+        "AWS_MSK_IAM",
+    ),
+    "isolation_level": ("read_uncommitted", "read_committed"),
+    "compression_type": (None, "gzip", "snappy", "lz4", "zstd"),
+    "acks": (0, 1, -1, "all"),
+}
 
 
 def open_client(settings: Settings) -> Client:
@@ -62,9 +99,9 @@ def check(settings: Settings) -> None:
         return
     library = _library_here(settings)
     if library == "confluent-kafka":
-        check_for_confluent(settings)
+        _check_for_confluent(settings)
     elif library == "kafka-python":
-        check_for_kafka_python(settings)
+        _check_for_kafka_python(settings)
 
 
 def _library_here(settings: Settings) -> str | None:
@@ -74,3 +111,86 @@ def _library_here(settings: Settings) -> str | None:
     if wanted in ("auto", "kafka-python") and find_spec("kafka") is not None:
         return "kafka-python"
     return None
+
+
+def _check_for_confluent(settings: Settings) -> None:
+    """Refuse settings that confluent-kafka does not take.
+
+    Raises:
+        BadOption: names the setting.
+    """
+    import confluent_kafka as ck  # noqa: PLC0415 - it may not be installed
+
+    given = {_rdkafka_name(name, value): name for name, value in settings.config}
+    config = {"group.id": "none", **for_rdkafka(dict(settings.config)), _LAST: ""}
+    make = ck.Producer if settings.option == PRODUCER else ck.Consumer
+    try:
+        make(config)
+    except ck.KafkaException as error:
+        text = error.args[0].str().strip()
+    except (TypeError, ValueError) as error:
+        text = f"invalid value: {error}"
+    unknown = _UNKNOWN.search(text)
+    if unknown is None and _WRONG.search(text):
+        msg = (
+            f"{settings.option} has a setting that confluent-kafka does not take: "
+            f"{redaction.redact(text)}. Correct the value, or leave the setting out"
+        )
+        raise BadOption(msg)
+    if unknown is not None and unknown[1] != _LAST:
+        name = given.get(unknown[1], unknown[1])
+        raise _unknown(settings, "confluent-kafka", name, KAFKA_NAMES)
+
+
+def _check_for_kafka_python(settings: Settings) -> None:
+    """Refuse settings that kafka-python does not take.
+
+    Raises:
+        BadOption: names the setting.
+    """
+    from kafka import KafkaConsumer, KafkaProducer  # noqa: PLC0415 - it may not be installed
+
+    make = KafkaProducer if settings.option == PRODUCER else KafkaConsumer
+    known = make.DEFAULT_CONFIG
+    for name, value in settings.config:
+        ((theirs, given),) = for_kafka_python({name: value}).items()
+        if theirs not in known:
+            raise _unknown(settings, "kafka-python", name, _names_of(known))
+        wanted = _wanted(theirs, given, known[theirs])
+        if wanted:
+            shown = redaction.redacted(value, name)
+            msg = f"{settings.option} has {name!r}: {shown!r}; kafka-python wants {wanted}"
+            raise BadOption(msg)
+
+
+def _wanted(name: str, value: Any, default: Any) -> str:
+    """What a value should be, if it is nothing of the kind."""
+    if name in _ONE_OF:
+        allowed = _ONE_OF[name]
+        return "" if value in allowed else "one of " + ", ".join(map(str, allowed))
+    if type(default) is bool:
+        return "" if type(value) is bool else "True or False"
+    is_number = isinstance(value, int | float) and type(value) is not bool
+    return "a number" if isinstance(default, int | float) and not is_number else ""
+
+
+def _names_of(known: Iterable[str]) -> set[str]:
+    """Kafka's names of settings that kafka-python knows under its own."""
+    theirs = {name: next(iter(for_kafka_python({name: None}))) for name in KAFKA_NAMES}
+    rest = {name.replace("_", ".") for name in set(known) - set(theirs.values())}
+    return {name for name, own in theirs.items() if own in known} | rest - DECIDED.keys()
+
+
+def _unknown(settings: Settings, library: str, name: str, known: Iterable[str]) -> BadOption:
+    near = get_close_matches(name.replace("_", "."), sorted(known), 1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    other = ", or name another client library with client=" if settings.library == "auto" else ""
+    return BadOption(
+        f"{settings.option} has {name!r}, which {library} does not know{hint} "
+        f"Correct the name, or leave the setting out{other}"
+    )
+
+
+def _rdkafka_name(name: str, value: Any) -> str:
+    (theirs,) = for_rdkafka({name: value})
+    return theirs
