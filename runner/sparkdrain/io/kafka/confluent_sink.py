@@ -1,4 +1,4 @@
-"""Records to brokers, by confluent-kafka."""
+"""Records to brokers, by confluent-kafka: how its producers take them, and a sink."""
 
 from __future__ import annotations
 
@@ -9,16 +9,55 @@ import confluent_kafka as ck
 from confluent_kafka import KafkaError, KafkaException
 from typing_extensions import override
 
-from sparkdrain.io.kafka.client import Partition, Sent, Sink
+from sparkdrain.io.kafka.client import Partition, Sender, Sent, Sink
 from sparkdrain.io.kafka.confluent_errors import Problems, failure, made
-from sparkdrain.io.kafka.confluent_sender import ConfluentSender
 from sparkdrain.io.kafka.errors import KafkaWriteFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sparkdrain.io.kafka.client import Headers
 
 _PATIENCE: Final = 60.0  # seconds
+
+
+class ConfluentSender(Sender):
+    """Queues records with a producer, which tells how each has ended."""
+
+    _producer: Any
+
+    @override
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        millis: int | None,
+    ) -> None:
+        if partition is None and not headers and millis is None:
+            try:
+                self._producer.produce(topic, value, key, on_delivery=self._delivered)
+            except BufferError:
+                self._producer.poll(0.05)
+            else:
+                return
+        optional: dict[str, Any] = {"headers": list(headers)} if headers else {}
+        if partition is not None:
+            optional["partition"] = partition
+        if millis is not None:
+            optional["timestamp"] = millis
+        while True:
+            try:
+                self._producer.produce(topic, value, key, on_delivery=self._delivered, **optional)
+            except BufferError:
+                self._producer.poll(0.05)
+            else:
+                return
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        """A record has arrived, or will not."""
 
 
 class ConfluentSink(ConfluentSender, Sink):

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from sparkdrain.io.kafka.client import Transactions
 from sparkdrain.io.kafka.confluent_errors import REFUSALS, Problems, failure, made, may_pass
-from sparkdrain.io.kafka.confluent_sender import ConfluentSender
+from sparkdrain.io.kafka.confluent_sink import ConfluentSender
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.note import Recorded
 from sparkdrain.io.kafka.patience import in_time

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from typing_extensions import override
 
@@ -20,23 +19,18 @@ from sparkdrain.io.kafka.client import (
     LostRecords,
     Partition,
     RecordReader,
-    Sent,
-    Sink,
     nothing,
 )
-from sparkdrain.io.kafka.errors import (
-    KafkaDataLost,
-    KafkaUnreachable,
-    KafkaWriteFailed,
-)
+from sparkdrain.io.kafka.errors import KafkaDataLost, KafkaUnreachable
 from sparkdrain.io.kafka.kafka_python_clock import KafkaPythonClock
 from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures, made
+from sparkdrain.io.kafka.kafka_python_sink import KafkaPythonSink
 from sparkdrain.io.kafka.kafka_python_transactions import KafkaPythonTransactions
 from sparkdrain.io.kafka.settings import Settings, for_kafka_python
 from sparkdrain.io.kafka.topics import matching
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _PAUSE: Final = 0.2  # seconds, before a broker that was away is asked again
 _FETCHED_AHEAD: Final = 1 << 20
@@ -244,65 +238,3 @@ class KafkaPythonRecords(RecordReader):
     @override
     def close(self) -> None:
         self._consumer.close(autocommit=False)
-
-
-class KafkaPythonSink(Sink):
-    """Sends records by a producer of kafka-python, which batches in a thread of its own."""
-
-    def __init__(self, servers: str, config: Mapping[str, Any], *, tell: bool) -> None:
-        self._servers = servers
-        self._producer = made(servers, KafkaProducer, config)
-        self._tell = tell
-        self.forget()
-
-    @override
-    def send(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        millis: int | None,
-    ) -> None:
-        with Failures(self._servers, KafkaWriteFailed):
-            future = self._producer.send(topic, value, key, list(headers), partition, millis)
-        future.add_errback(self._failures.append)
-        if self._tell:
-            future.add_callback(self._arrived.append)
-
-    @override
-    def flush(self) -> list[Sent]:
-        with Failures(self._servers, KafkaWriteFailed):
-            self._producer.flush()
-        failures, arrived = self._failures, self._arrived
-        self.forget()
-        if failures:
-            (reason, _), *_ = Counter(map(repr, failures)).most_common(1)
-            msg = f"{len(failures)} records were not written by way of {self._servers}: {reason}"
-            raise KafkaWriteFailed(msg)
-        return _sums(arrived)
-
-    @override
-    def forget(self) -> None:
-        # Sends that are under way still write to the old lists, which are not read any more.
-        self._failures: list[BaseException] = []
-        self._arrived: list[Any] = []
-
-    @override
-    def partitions(self, topic: str) -> int:
-        with Failures(self._servers, KafkaWriteFailed):
-            return len(self._producer.partitions_for(topic))
-
-    @override
-    def close(self) -> None:
-        self._producer.close(timeout=1.0)
-
-
-def _sums(arrived: Iterable[Any]) -> list[Sent]:
-    sums: dict[Partition, Sent] = {}
-    for one in arrived:
-        at = Partition(one.topic, one.partition)
-        before = sums.get(at, Sent(at, 0, -1))
-        sums[at] = Sent(at, before.records + 1, max(before.last, one.offset))
-    return sorted(sums.values())

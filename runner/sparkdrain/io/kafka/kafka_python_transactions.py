@@ -11,15 +11,16 @@ from typing_extensions import override
 from sparkdrain.io.kafka.client import Transactions
 from sparkdrain.io.kafka.errors import KafkaWriteFailed
 from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures, made
+from sparkdrain.io.kafka.kafka_python_sink import KafkaPythonSender
 from sparkdrain.io.kafka.note import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sparkdrain.io.kafka.client import Headers, Partition
+    from sparkdrain.io.kafka.client import Partition
 
 
-class KafkaPythonTransactions(Transactions):
+class KafkaPythonTransactions(KafkaPythonSender, Transactions):
     """See ``Transactions``. An instance serves one key group, one call of ``publish`` at a time.
 
     Args:
@@ -63,21 +64,6 @@ class KafkaPythonTransactions(Transactions):
     def begin(self) -> None:
         with Failures(self._servers, KafkaWriteFailed):
             self._producer.begin_transaction()
-
-    @override
-    def send(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        millis: int | None,
-    ) -> None:
-        with Failures(self._servers, KafkaWriteFailed):
-            self._producer.send(topic, value, key, list(headers), partition, millis).add_errback(
-                self._failures.append
-            )
 
     @override
     def record(self, recorded: Recorded) -> None:
