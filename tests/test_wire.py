@@ -270,10 +270,8 @@ def test_only_the_server_and_the_relay_use_generated_classes_as_they_are():
     assert {name for name, module in modules().items() if uses_generated_classes(module)} == {
         "fnapi/relay.py",
         "server/driven_jobs.py",
-        "server/ended_job.py",
         "server/job_store.py",
         "server/journal.py",
-        "server/recovery.py",
     }
 
 

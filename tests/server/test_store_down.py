@@ -12,7 +12,7 @@ from apache_beam.portability.api import beam_job_api_pb2 as api
 
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.server import server
-from sparkdrain.server.ended_job import EndedJob
+from sparkdrain.server.driven_jobs import EndedJob
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:

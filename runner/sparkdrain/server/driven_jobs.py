@@ -13,16 +13,16 @@ from sparkdrain.errors import SparkDrainError
 from sparkdrain.jobs import described_options
 from sparkdrain.jobs.messages import now
 from sparkdrain.jobs.registry import Registry
-from sparkdrain.jobs.served import ServedJob, ServedJobs, Submission
-from sparkdrain.jobs.states import TERMINAL
+from sparkdrain.jobs.served import DryRun, ServedJob, ServedJobs, Submission
+from sparkdrain.jobs.states import TERMINAL, IllegalTransition, name
 from sparkdrain.jobs.story import JobStory
 from sparkdrain.server.driven_job import DrivenJob, Facilities
-from sparkdrain.server.ended_job import EndedJob, story_of
 from sparkdrain.server.journal import Journal
 from sparkdrain.server.names import Names
 from sparkdrain.server.queue import Admission
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from apache_beam.portability.api import beam_runner_api_pb2
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sparkdrain.options import JobSettings
     from sparkdrain.server.drivers import Drivers
     from sparkdrain.server.job_store import JobStore
+    from sparkdrain.types import Artifact
     from sparkdrain.v1.server_pb2 import StoredJob
 
 _S = api.JobState
@@ -66,6 +67,77 @@ def fate(head: StoredJob) -> Fate:
     if not head.was_driven:
         return Fate.WAITS
     return Fate.GOES_ON if head.has_checkpoints else Fate.LOST
+
+
+class EndedJob(ServedJob):
+    """A job that has ended. It can still be asked for all that was stored of it.
+
+    Args:
+        store: where all jobs of the server are stored.
+        head: the head of the job, whose last state is a terminal one.
+    """
+
+    def __init__(self, store: JobStore, head: StoredJob) -> None:
+        self._store = store
+        self.head = head
+
+    @property
+    @override
+    def story(self) -> JobStory:
+        return story_of(self._store, self.head)
+
+    @property
+    @override
+    def info(self) -> api.JobInfo:
+        return self._store.info(self.head)
+
+    @property
+    @override
+    def state(self) -> api.JobStateEvent:
+        return api.JobStateEvent.FromString(self.head.states[-1])
+
+    @property
+    @override
+    def is_running(self) -> bool:
+        return False
+
+    @property
+    @override
+    def pipeline(self) -> beam_runner_api_pb2.Pipeline:
+        return self._store.request(self.head).pipeline
+
+    @override
+    def run(
+        self, collect: Callable[[], Sequence[Artifact]], clean_up: Callable[[], object]
+    ) -> None:
+        message = f"Job {self.head.job_id!r} was run, and ended as {name(self.state.state)}."
+        raise IllegalTransition(message)
+
+    @override
+    def cancel(self) -> None:
+        """The job is over."""
+
+    @override
+    def drain(self) -> None:
+        """The job is over."""
+
+    @override
+    def dry_run(self, seconds: float) -> DryRun:
+        return DryRun("The job has ended, so there is nothing inside.", ())
+
+    @override
+    def metrics(self) -> api.MetricResults:
+        return self._store.metrics(self.head)
+
+
+def story_of(
+    store: JobStore,
+    head: StoredJob,
+    record: Callable[[api.JobMessagesResponse], object] | None = None,
+) -> JobStory:
+    """The story of a stored job; ``record`` takes what follows."""
+    states = [api.JobStateEvent.FromString(each) for each in head.states]
+    return JobStory(now, record, states, store.messages(head))
 
 
 class DrivenJobs(ServedJobs):
