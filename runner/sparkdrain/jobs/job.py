@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
+import socket
 import sys
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import beam_job_api_pb2
 from typing_extensions import override
 
+from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.runs import Run
 from sparkdrain.errors import Cancelled, DrainLimitExceeded
@@ -21,12 +25,12 @@ from sparkdrain.jobs.draining import Drained, JobDrain
 from sparkdrain.jobs.failures import describe
 from sparkdrain.jobs.messages import JobLogs
 from sparkdrain.jobs.served import DryRun, ServedJob
-from sparkdrain.jobs.standing import leading_infos, standby_for
 from sparkdrain.jobs.states import IllegalTransition, name
 from sparkdrain.jobs.story import JobStory
 from sparkdrain.redaction import redact
+from sparkdrain.standby.drivers import set_name
 from sparkdrain.standby.leadership import Alone, EndedElsewhere
-from sparkdrain.standby.standby import DriverEnd
+from sparkdrain.standby.standby import DriverEnd, Standby
 from sparkdrain.types import CancelToken
 
 if TYPE_CHECKING:
@@ -41,14 +45,15 @@ if TYPE_CHECKING:
     from sparkdrain.invocation import Outcome
     from sparkdrain.jobs.engine import Engine
     from sparkdrain.jobs.served import Submission
-    from sparkdrain.standby.standby import Standby
-    from sparkdrain.standby.term import TermState
+    from sparkdrain.standby.drivers import TermState
     from sparkdrain.types import Artifact
 
 _S = beam_job_api_pb2.JobState
 _M = beam_job_api_pb2.JobMessage
 
 _END_SECONDS = 10.0
+_LEADING = "sparkdrain.standby"
+"""The namespace of a job's counters about who leads it."""
 
 
 class Job(ServedJob, Observer, Drained):
@@ -109,7 +114,7 @@ class Job(ServedJob, Observer, Drained):
             if self.state.state == _S.STOPPED:
                 self._drain.open()
                 warn = partial(self.message, _M.JOB_MESSAGE_WARNING)
-                self._standby = standby_for(self.submission, self._show, warn)
+                self._standby = _standby_for(self.submission, self._show, warn)
             self._story.move(_S.STARTING)
         # Now, and not in the job's thread: the program may go elsewhere while the job starts.
         with contextlib.suppress(OSError):
@@ -266,7 +271,10 @@ class Job(ServedJob, Observer, Drained):
     def metrics(self) -> beam_job_api_pb2.MetricResults:
         own = drain_progress.infos(self._progress, self._drain.unreadable)
         if self._standby is not None:
-            own += leading_infos(self._standby.metrics())
+            own += [
+                monitoring_infos.int64_user_counter(_LEADING, name, count)
+                for name, count in self._standby.metrics().items()
+            ]
         outcome = self.outcome
         if outcome is None:
             return beam_job_api_pb2.MetricResults(
@@ -300,3 +308,26 @@ class Job(ServedJob, Observer, Drained):
             # Beside the lines that tell of rounds.
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
+
+
+def _standby_for(
+    submission: Submission, tell: Callable[[str], object], warn: Callable[[str], object]
+) -> Standby | None:
+    """One of the drivers of the job, see ``Standby``; close it. None if the job has but one.
+
+    Raises:
+        BadSetup: the metadata store cannot be opened.
+    """
+    settings = submission.settings
+    if not settings.standby:
+        return None
+    owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+    return Standby(
+        STORES.open(settings.metadata_store),
+        set_name(submission.name, redact(settings.checkpoint_dir)),
+        owner,
+        settings.standby_lease_ms / 1000,
+        settings.recoveries,
+        tell,
+        warn,
+    )
