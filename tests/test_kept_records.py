@@ -37,8 +37,7 @@ from sparkdrain.rounds.kept_report import kept_form
 from sparkdrain.server.job_store import JobStore
 from sparkdrain.server.journal import Journal
 from sparkdrain.stages.telling.failure import Failure
-from sparkdrain.standby.drivers import StandingDriver
-from sparkdrain.standby.term import Term
+from sparkdrain.standby.drivers import StandingDriver, Term
 from sparkdrain.v1 import (
     checkpoint_pb2,
     coordination_pb2,

@@ -29,10 +29,9 @@ from sparkdrain.rounds.driver.move_log import MoveLog
 from sparkdrain.rounds.driver.moves import SlotMoves
 from sparkdrain.rounds.driver.newcomers import Newcomers
 from sparkdrain.rounds.driver.placement import Placement
-from sparkdrain.standby.drivers import TERMS
+from sparkdrain.standby.drivers import TERMS, Term
 from sparkdrain.standby.leadership import Contender, SteppedDown
 from sparkdrain.standby.standby import DriverEnd, Standby
-from sparkdrain.standby.term import Term
 from sparkdrain.types import CancelToken
 from tests.support.law import law
 from tests.support.simulated import Machine, Troubled, World

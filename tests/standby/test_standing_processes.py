@@ -8,8 +8,7 @@ import subprocess
 import sys
 
 from sparkdrain.coordination.backends.file import FileStore
-from sparkdrain.standby.drivers import TERMS
-from sparkdrain.standby.term import Term
+from sparkdrain.standby.drivers import TERMS, Term
 
 LEASE = "0.5"
 DRIVER = """

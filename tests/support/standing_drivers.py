@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from sparkdrain.coordination.stores import Stores
-from sparkdrain.standby.drivers import TERMS, set_name
-from sparkdrain.standby.term import Term
+from sparkdrain.standby.drivers import TERMS, Term, set_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from sparkdrain.standby.term import TermState
+    from sparkdrain.standby.drivers import TermState
     from sparkdrain.types import CancelToken
 
 

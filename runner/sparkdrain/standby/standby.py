@@ -18,9 +18,8 @@ from sparkdrain.coordination.pulse import Pulse
 from sparkdrain.english import counted
 from sparkdrain.errors import Cancelled, CheckpointRefused, Fenced
 from sparkdrain.standby import drivers
-from sparkdrain.standby.drivers import TERMS, StandingDriver
+from sparkdrain.standby.drivers import TERMS, StandingDriver, Term, failed, following
 from sparkdrain.standby.leadership import EndedElsewhere, Leadership, SteppedDown
-from sparkdrain.standby.term import Term, failed, following
 from sparkdrain.types import CancelToken
 
 if TYPE_CHECKING:
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
     from sparkdrain.coordination.metadata import MetadataStore
     from sparkdrain.errors import SparkDrainError
+    from sparkdrain.standby.drivers import TermState
     from sparkdrain.standby.leadership import Contender
-    from sparkdrain.standby.term import TermState
 
 
 _RECENT_SECONDS: Final = 600.0
