@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from sparkdrain.coordination.backends.memory import MemoryMetadataStore, SharedSpaces
-from sparkdrain.coordination.lease import Election, StoredLease
+from sparkdrain.coordination.lease import StoredLease
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.coordination.pulse import Pulse
 
@@ -49,7 +49,7 @@ def store():
 
 def candidate(store, name, clock, seconds=6.0):
     lease = StoredLease(store, "job", name, seconds, clock)
-    return Election(lease), lease
+    return lease, lease
 
 
 def test_one_candidate_leads_and_all_know_who(store, clock):

@@ -15,7 +15,7 @@ from sparkdrain.coordination.metadata import ABSENT, CorruptRecord
 from sparkdrain.errors import Fenced
 
 if TYPE_CHECKING:
-    from sparkdrain.coordination.metadata import MetadataStore, Versioned
+    from sparkdrain.coordination.metadata import MetadataStore
 
 _END: Final = b"\n"
 
@@ -58,7 +58,13 @@ class FencedRecord:
             CorruptRecord: it carries no token.
         """
         found = self._store.get(self._namespace, self._key)
-        return FencedValue(b"", 0, ABSENT) if found is None else self._decode(found)
+        if found is None:
+            return FencedValue(b"", 0, ABSENT)
+        head, end, value = found.value.partition(_END)
+        if not end or not head.isdigit():
+            message = f"The record {self._key!r} in {self._namespace!r} carries no fencing token"
+            raise CorruptRecord(message)
+        return FencedValue(value, int(head), found.version)
 
     def claim(self, token: int) -> FencedValue:
         """Read it, and let no older leader write it from now on.
@@ -104,10 +110,3 @@ class FencedRecord:
             raise Fenced(message)
         data = str(token).encode() + _END + value
         return self._store.put(self._namespace, self._key, data, found.version)
-
-    def _decode(self, found: Versioned) -> FencedValue:
-        head, end, value = found.value.partition(_END)
-        if not end or not head.isdigit():
-            message = f"The record {self._key!r} in {self._namespace!r} carries no fencing token"
-            raise CorruptRecord(message)
-        return FencedValue(value, int(head), found.version)

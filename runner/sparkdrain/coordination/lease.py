@@ -1,7 +1,5 @@
 """A lease: one owner at a time, for some seconds, with a fencing token that only grows.
 
-``StoredLease`` has it, and ``Election`` makes a leader of who has it.
-
 A lease is a record of a metadata store. Clocks of different machines are never compared. A holder
 counts from before it has sent its last renewal. All others count from when they have first seen the
 version that this renewal has made, so they count from later. The holder also stops a tenth earlier,
@@ -109,9 +107,18 @@ def seconds_that_pass() -> float:
 class StoredLease:
     """One process's way to a lease. One thread calls its methods; any thread may ask ``token``.
 
-    All methods that reach the store raise ``StoreDown`` if it cannot be used now, and
+    All methods but ``step`` and ``resign`` raise ``StoreDown`` if it cannot be used now, and
     ``CorruptRecord`` if a record of the lease is damaged. A write that was given up may still
     happen. It changes nothing after the lease has changed in another way.
+
+    A process that wants to lead calls ``step`` again and again, and leads while it has the lease.
+    All that it writes as the leader has to carry the token. A dead leader is followed within the
+    time of the lease and two looks, one that resigns at the next look. A store that is down costs
+    the leader nothing before its lease ends.
+
+    Attributes:
+        other: the other process that had the lease when this one looked; empty if none had.
+        problem: why the last ``step`` could not use the store; empty if it could.
 
     Args:
         store: where the lease is.
@@ -137,17 +144,9 @@ class StoredLease:
         self._held: HeldLease | None = None
         self._sight: LeaseSight | None = None
         self._token = 0
-        self._other = ""
-
-    @property
-    def seconds(self) -> float:
-        """How long others wait after the last renewal."""
-        return self._seconds
-
-    @property
-    def other(self) -> str:
-        """The other process that had the lease when ``acquire`` looked; empty if none had."""
-        return self._other
+        self._is_over = False
+        self.other = ""
+        self.problem = ""
 
     @property
     def unheard(self) -> float:
@@ -165,7 +164,7 @@ class StoredLease:
         record = self._read(LEASES, found)
         if record is None or not self._is_held(record, found):
             return False
-        self._other = record.owner
+        self.other = record.owner
         return True
 
     def acquire(self) -> bool:
@@ -187,7 +186,7 @@ class StoredLease:
                 is_wanted = self._is_free(last, found)
             there = [each for each in (record, last) if each is not None]
             record = max(there, key=lambda each: each.token, default=None)
-        self._other = "" if is_wanted or record is None else record.owner
+        self.other = "" if is_wanted or record is None else record.owner
         return is_wanted and self._take(found, counted, 0 if record is None else record.token)
 
     def renew(self) -> bool:
@@ -213,6 +212,35 @@ class StoredLease:
         held, self._held = self._held, None
         if held is not None:
             self._write_mine(held, LeaseRecord("", held.token, self._seconds))
+
+    def step(self) -> float:
+        """Renew the lease, or try to get it.
+
+        Returns:
+            Seconds until the next step is due.
+        """
+        if not self._is_over:
+            try:
+                if self.token() is None:
+                    self.acquire()
+                else:
+                    self.renew()
+                self.problem = ""
+            except MetadataError as error:
+                self.problem = str(error)
+        is_settled = self.token() is not None and not self.problem
+        return self._seconds / (_RENEWALS if is_settled else _LOOKS)
+
+    def resign(self) -> None:
+        """Want the lease no more, and let another process have it at once.
+
+        A store that is down does not hear of it; then another gets it when the lease is over.
+        """
+        self._is_over = True
+        try:
+            self.release()
+        except MetadataError as error:
+            self.problem = str(error)
 
     def _take(self, found: Versioned | None, counted: Versioned | None, last: int) -> bool:
         token = last + 1
@@ -265,55 +293,3 @@ class StoredLease:
                 "none of its processes runs."
             )
             raise CorruptRecord(message) from error
-
-
-class Election:
-    """One candidate for the lead among processes that want one lease. One thread calls its methods.
-
-    It leads while it has the lease. All that it writes as the leader has to carry the lease's
-    token. A dead leader is followed within the time of the lease and two looks. A leader that
-    resigns is followed at the next look. A store that is down costs the leader nothing before its
-    lease ends.
-
-    Args:
-        lease: which the leader has.
-    """
-
-    def __init__(self, lease: StoredLease) -> None:
-        self._lease = lease
-        self._is_over = False
-        self._problem = ""
-
-    @property
-    def problem(self) -> str:
-        """Why the last step could not use the store; empty if it could."""
-        return self._problem
-
-    def step(self) -> float:
-        """Renew the lease, or try to get it.
-
-        Returns:
-            Seconds until the next step is due.
-        """
-        if not self._is_over:
-            try:
-                if self._lease.token() is None:
-                    self._lease.acquire()
-                else:
-                    self._lease.renew()
-                self._problem = ""
-            except MetadataError as error:
-                self._problem = str(error)
-        is_settled = self._lease.token() is not None and not self._problem
-        return self._lease.seconds / (_RENEWALS if is_settled else _LOOKS)
-
-    def resign(self) -> None:
-        """Be no candidate any more, and let another lead at once.
-
-        A store that is down does not hear of it; then another leads when the lease is over.
-        """
-        self._is_over = True
-        try:
-            self._lease.release()
-        except MetadataError as error:
-            self._problem = str(error)

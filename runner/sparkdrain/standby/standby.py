@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from sparkdrain.coordination.fenced import FencedRecord
-from sparkdrain.coordination.lease import Election, StoredLease, seconds_that_pass
+from sparkdrain.coordination.lease import StoredLease, seconds_that_pass
 from sparkdrain.coordination.metadata import MetadataError
 from sparkdrain.coordination.pulse import Pulse
 from sparkdrain.english import counted
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _RECENT_SECONDS: Final = 600.0
 _SILENT: Final = 0.5
-"""Part of the lease's time: a leader that lives is mostly heard of sooner, see ``Election``."""
+"""Part of the lease's time: a leader that lives is mostly heard of sooner, see ``StoredLease``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,6 @@ class Standby(Leadership):
         self._now = now
         self._since = now()
         self._lease = StoredLease(store, name, owner, seconds, clock)
-        self._election = Election(self._lease)
         self._record = FencedRecord(store, TERMS, name)
         self._lock = threading.Lock()
         # How the job ended before this driver was there: not what it is to end as.
@@ -138,8 +137,8 @@ class Standby(Leadership):
             elif not self._looks():
                 grace = self._clock() + self._seconds
             elif self._clock() >= grace:
-                pause = self._election.step()
-                if self._heard(self._election.problem) and self._begins():
+                pause = self._lease.step()
+                if self._heard(self._lease.problem) and self._begins():
                     return
                 self._tell_leader()
                 self._expect(contender, grace)
@@ -205,7 +204,7 @@ class Standby(Leadership):
                         "The metadata store could not be told that this driver ended as "
                         f"{end.state}: another driver takes the job up."
                     )
-        self._election.resign()
+        self._lease.resign()
         with contextlib.suppress(MetadataError, ValueError):
             drivers.forget(self._store, self._name, self._owner)
         self._store.close()
@@ -323,7 +322,7 @@ class Standby(Leadership):
             self._heard(str(error))
             return False
         except EndedElsewhere:
-            self._election.resign()
+            self._lease.resign()
             raise
         self._counts["terms"] += 1
         self._pulse = Pulse(f"standby-{self._name}", self._renew)
@@ -360,8 +359,8 @@ class Standby(Leadership):
         """A step of the leader."""
         if self._deposed:
             return self._seconds
-        pause = self._election.step()
-        if not self._heard(self._election.problem):
+        pause = self._lease.step()
+        if not self._heard(self._lease.problem):
             return pause
         token = self._lease.token()
         try:
