@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sparkdrain.jobs.registry import NoSuchJob, Registry
+from sparkdrain.jobs.served import NoSuchJob, Registry
 
 
 @dataclass

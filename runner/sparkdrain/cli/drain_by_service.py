@@ -12,7 +12,7 @@ from sparkdrain.errors import BadSetup
 from sparkdrain.jobs import drain_progress
 from sparkdrain.jobs.access import Access
 from sparkdrain.jobs.calls import DRY_RUN_KEY, raise_ours
-from sparkdrain.jobs.registry import NoSuchJob
+from sparkdrain.jobs.served import NoSuchJob
 from sparkdrain.jobs.states import TERMINAL, name
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from sparkdrain.drain.limits import LimitKind
-from sparkdrain.drain.monitor import in_thread, no_thread
+from sparkdrain.drain.monitor import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ class Deadline:
         self._pause = threading.Event() if pause is None else pause
         self._clock = clock
         self._start_thread = start_thread
-        self._join: Callable[[], None] = no_thread
+        self._join: Callable[[], object] = lambda: None
         self._began = 0.0
 
     def start(self, taken: float = 0.0) -> None:

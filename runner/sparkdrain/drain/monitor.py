@@ -101,7 +101,7 @@ class DrainMonitor:
         self._lock = threading.Lock()
         self._state = State.NEW
         self._callback: Callable[[DrainNotification], object] | None = None
-        self._join: Callable[[], None] = no_thread
+        self._join: Callable[[], object] = lambda: None
         self._seen: set[str] = set()
         # Ids of notifications for other runs: each is read once.
         self._others: set[str] = set()
@@ -203,7 +203,3 @@ def pause_after(outages: int, interval: float) -> float:
     if not outages:
         return interval
     return float(min(interval * 2 ** min(outages, 30), max(interval, LONGEST_PAUSE)))
-
-
-def no_thread() -> None:
-    """Do nothing: no thread is there to wait for."""

@@ -17,8 +17,7 @@ from sparkdrain.errors import BadSetup
 from sparkdrain.jobs.artifacts import Artifacts
 from sparkdrain.jobs.job import Job
 from sparkdrain.jobs.messages import now
-from sparkdrain.jobs.registry import Registry
-from sparkdrain.jobs.served import ServedJobs
+from sparkdrain.jobs.served import Registry, ServedJobs
 from sparkdrain.jobs.service import JobService
 from sparkdrain.room import room
 

@@ -24,8 +24,7 @@ from sparkdrain.errors import (
 from sparkdrain.jobs import described_options
 from sparkdrain.jobs.calls import DRY_RUN_KEY, ERROR_KIND_KEY, LEAVE_KEY
 from sparkdrain.jobs.messages import readable, shortened
-from sparkdrain.jobs.registry import NoSuchJob
-from sparkdrain.jobs.served import Submission
+from sparkdrain.jobs.served import NoSuchJob, Submission
 from sparkdrain.jobs.states import IllegalTransition
 from sparkdrain.metrics.shown import shown
 from sparkdrain.redaction import redact

@@ -12,8 +12,7 @@ from typing_extensions import override
 from sparkdrain.errors import SparkDrainError
 from sparkdrain.jobs import described_options
 from sparkdrain.jobs.messages import now
-from sparkdrain.jobs.registry import Registry
-from sparkdrain.jobs.served import DryRun, ServedJob, ServedJobs, Submission
+from sparkdrain.jobs.served import DryRun, Registry, ServedJob, ServedJobs, Submission
 from sparkdrain.jobs.states import TERMINAL, IllegalTransition, name
 from sparkdrain.jobs.story import JobStory
 from sparkdrain.server.driven_job import DrivenJob, Facilities

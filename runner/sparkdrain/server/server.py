@@ -200,19 +200,16 @@ class StandingServer:
         return server
 
     def _grpc(self, *served: str) -> grpc.Server:
+        interceptors = self._settings.security.interceptors()
+        if self._settings.is_for_own_user:
+            interceptors = (AskForUser(self._ports, is_own, _FOR_OTHERS, PROBE),)
         server = grpc.server(
             self._pool,
-            interceptors=self._interceptors(),
+            interceptors=interceptors,
             options=(*UNLIMITED, ALONE, *short_stay(_CONNECTIONS), *keepalive()),
         )
         health.serve_health(server, *served)
         return server
-
-    def _interceptors(self) -> tuple[grpc.ServerInterceptor, ...]:
-        settings = self._settings
-        if settings.is_for_own_user:
-            return (AskForUser(self._ports, is_own, _FOR_OTHERS, PROBE),)
-        return settings.security.interceptors()
 
     def _listen(self, server: grpc.Server, port: int, flag: str) -> str:
         host = self._settings.host
