@@ -64,7 +64,7 @@ def test_what_user_code_has_raised_comes_first_and_what_the_harness_says_last(to
         run()
     failure = failure_of(caught.value, 1, 0, "here")
     assert failure.by_user
-    text = describe(of_failure(failure), "'mine'").text
+    text = describe(of_failure(failure), "'mine'")
     assert text.startswith(f"{said}\n\nJob 'mine' failed: the pipeline's own code raised this.")
     assert text.endswith(f"\n\nThe SDK harness says:\n\n{told.strip()}".rstrip())
     assert "in slot 0 of level 1 on here." in text

@@ -92,7 +92,7 @@ def test_a_job_whose_files_are_not_there_fails_before_the_engine_is_asked():
 def test_files_are_removed_at_every_end_and_before_it_is_told(behave):
     seen = []
     made = job(FakeEngine(behave))
-    run(made, clean_up=lambda: seen.append(made.story.is_over))
+    run(made, clean_up=lambda: seen.append(made.story.wait(0)))
     assert seen == [False]
 
 
@@ -161,7 +161,7 @@ def test_a_job_can_be_cancelled_before_it_runs_and_then_never_runs():
     made = job(FakeEngine())
     made.cancel()
     assert path(made) == ["STOPPED", "CANCELLED"]
-    assert made.story.is_over
+    assert made.story.wait(0)
     with pytest.raises(IllegalTransition, match=r"become STARTING after STOPPED -> CANCELLED"):
         made.run(lambda: (), lambda: None)
 

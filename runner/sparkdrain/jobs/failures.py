@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from sparkdrain import errors
@@ -45,27 +44,15 @@ _WHAT_HAPPENED: Final = {
 _UNEXPECTED: Final = "this is an error inside the runner, not in the pipeline; please report it"
 
 
-@dataclass(frozen=True, slots=True)
-class JobFailure:
-    """Why a job failed.
+def describe(error: BaseException, job: str) -> str:
+    """Why a job failed, with what a user needs most at the top.
 
-    Attributes:
-        kind: name of the exception's type, one of ``sparkdrain.errors`` if it was raised on
-            purpose.
-        text: the exception itself first, then one line on what happened, then tracebacks.
+    That is the exception itself. One line on what it did to ``job`` follows, then tracebacks.
     """
-
-    kind: str
-    text: str
-
-
-def describe(error: BaseException, job: str) -> JobFailure:
-    """Put what a user needs most at the top: their own exception, then what it did to ``job``."""
-    kind = type(error).__name__
-    what = _WHAT_HAPPENED.get(kind, _UNEXPECTED)
+    what = _WHAT_HAPPENED.get(type(error).__name__, _UNEXPECTED)
     head, trace = _head_and_trace(error)
     parts = [head, f"Job {job} failed: {what}.", trace]
-    return JobFailure(kind, redact("\n\n".join(part for part in parts if part)))
+    return redact("\n\n".join(part for part in parts if part))
 
 
 def _head_and_trace(error: BaseException) -> tuple[str, str]:

@@ -208,9 +208,9 @@ class Job(ServedJob, Observer, Drained):
         return int(_S.Enum.Value(end.state))
 
     def _fail(self, error: BaseException) -> int:
-        failure = describe(error, f"{self.submission.name!r} ({self.submission.job_id})")
-        self._cause = failure.text.partition("\n")[0]
-        self.story.messages.failed(failure.kind, failure.text)
+        text = describe(error, f"{self.submission.name!r} ({self.submission.job_id})")
+        self._cause = text.partition("\n")[0]
+        self.story.messages.failed(type(error).__name__, text)
         return _S.FAILED
 
     def _execute(self, artifacts: Sequence[Artifact]) -> Outcome:

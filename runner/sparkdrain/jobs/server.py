@@ -87,6 +87,9 @@ class JobServer:
 
     A program that can reach the address can run code as this user. So the default is a Unix socket
     in a directory that only this user can enter; TCP must be asked for.
+
+    Attributes:
+        service: what answers the calls.
     """
 
     def __init__(
@@ -110,22 +113,17 @@ class JobServer:
         self._engine = engine
         self._jobs = LocalJobs(engine, KEPT_JOBS)
         artifacts = Artifacts(self._homes[0] / "staged")
-        self._service = JobService(self._jobs, staged or artifacts, job_id_for)
+        self.service = JobService(self._jobs, staged or artifacts, job_id_for)
         # Beam's pool, because its threads do not keep a program alive that wants to end.
         self._pool = thread_pool_executor.UnboundedThreadPoolExecutor()
         self._server = grpc.server(self._pool, options=(*UNLIMITED, ALONE))
-        beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(self._service, self._server)
+        beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(self.service, self._server)
         artifacts.serve(self._server)
 
     @property
     def endpoint(self) -> str:
         """Where clients find the server, once it is started."""
-        return self._service.endpoint
-
-    @property
-    def service(self) -> JobService:
-        """The service behind the server."""
-        return self._service
+        return self.service.endpoint
 
     def start(self) -> str:
         """Listen, and return the endpoint.
@@ -140,9 +138,9 @@ class JobServer:
             raise BadSetup(message) from error
         host, colon, _ = self._address.rpartition(":")
         is_socket = self._address.startswith("unix:")
-        self._service.endpoint = self._address if is_socket else f"{host}{colon}{port}"
+        self.service.endpoint = self._address if is_socket else f"{host}{colon}{port}"
         self._server.start()
-        return self._service.endpoint
+        return self.service.endpoint
 
     def head_start(self, settings: JobSettings) -> None:
         """Has the engine begin what takes long before a first job can run; does not wait."""

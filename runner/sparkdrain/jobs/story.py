@@ -69,17 +69,12 @@ class JobStory:
         return self._history[-1]
 
     @property
-    def is_over(self) -> bool:
-        """Whether nothing will change any more."""
-        return self._finished.is_set()
-
-    @property
     def is_running(self) -> bool:
         """Whether the job was started and has not ended yet."""
         return self.state.state not in TERMINAL | {_S.STOPPED}
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Block until the job is over, or for that long; answers ``is_over``."""
+        """Block until the job is over, or for that long; whether it is over."""
         return self._finished.wait(seconds)
 
     def move(self, to: int) -> None:

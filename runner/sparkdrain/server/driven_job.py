@@ -320,8 +320,8 @@ class DrivenJob(ServedJob):
     def _failed(self, error: BaseException) -> int:
         if self._is_left or self._cancel.is_cancelled():
             return _S.CANCELLED
-        failure = describe(error, f"{self.submission.name!r} ({self.submission.job_id})")
-        self.story.messages.failed(failure.kind, failure.text)
+        text = describe(error, f"{self.submission.name!r} ({self.submission.job_id})")
+        self.story.messages.failed(type(error).__name__, text)
         return _S.FAILED
 
     def _tell_wait(self, before: int) -> None:
