@@ -108,18 +108,9 @@ class Run:
         return cls(**fields)
 
 
+_IN_JSON: Final = {"RunState": "str", "tuple[str, ...]": "list"}
 _TYPES: Final = {
-    "run_id": "str",
-    "job_id": "str",
-    "job_name": "str",
-    "endpoint": "str",
-    "state": "str",
-    "drain": "bool",
-    "began": "int",
-    "checkpoints": "str",
-    "epoch": "int",
-    "phase": "str",
-    "moves": "list",
+    field.name: _IN_JSON.get(str(field.type), str(field.type)) for field in dataclasses.fields(Run)
 }
 _NEW: Final = {"epoch": 0, "phase": "", "moves": []}
 

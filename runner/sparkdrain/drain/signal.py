@@ -64,9 +64,7 @@ class Inquiry:
         """Answer every question, those to come too, with a reason why there is no other answer."""
         with self._changed:
             self._declined = reason
-            self._answered = self._asked
-            self._answer = reason
-            self._changed.notify_all()
+            self.answer(self._asked, reason)
 
     def on_ask(self, callback: Callable[[], object]) -> None:
         """Run ``callback`` at each question: it wakes the driver, which is to answer."""
