@@ -5,7 +5,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.jobs.feed import MessageFeed, Skipped
+from sparkdrain.jobs.messages import MessageFeed, Skipped
 
 
 def feed(entries, capacity=100) -> MessageFeed:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_job_api_pb2
 
-from sparkdrain.jobs.feed import MessageFeed
-from sparkdrain.jobs.messages import Messages
+from sparkdrain.jobs.messages import MessageFeed, Messages
 from sparkdrain.jobs.states import TERMINAL, TRANSITIONS, IllegalTransition, name, steps
 
 if TYPE_CHECKING:
