@@ -34,8 +34,7 @@ from sparkdrain.local_state.notes import SlotNote
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.kept_finalizers import FINALIZERS_STATE_ID, KeptFinalizers
 from sparkdrain.rounds.kept_report import kept_form
-from sparkdrain.server.job_store import JobStore
-from sparkdrain.server.journal import Journal
+from sparkdrain.server.job_store import JobStore, Journal
 from sparkdrain.stages.telling.failure import Failure
 from sparkdrain.standby.drivers import StandingDriver, Term
 from sparkdrain.v1 import (

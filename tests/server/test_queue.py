@@ -5,7 +5,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.server.queue import Admission
+from sparkdrain.server.admission import Admission
 from sparkdrain.types import CancelToken
 
 

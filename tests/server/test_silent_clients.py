@@ -15,7 +15,7 @@ from fake_engine import FakeEngine, until_cancelled
 
 from sparkdrain.jobs.states import name
 from sparkdrain.server import server
-from sparkdrain.server.keepalive import keepalive
+from sparkdrain.server.server import keepalive
 from tests.support.job_client import JobClient
 from tests.support.mute_proxy import MuteProxy
 from tests.support.waiting import wait_until

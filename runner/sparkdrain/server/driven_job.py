@@ -29,11 +29,10 @@ if TYPE_CHECKING:
 
     from sparkdrain.jobs.served import Submission
     from sparkdrain.jobs.story import JobStory
+    from sparkdrain.server.admission import Admission, Names
     from sparkdrain.server.driver import Driver
     from sparkdrain.server.drivers import Drivers
-    from sparkdrain.server.journal import Journal
-    from sparkdrain.server.names import Names
-    from sparkdrain.server.queue import Admission
+    from sparkdrain.server.job_store import Journal
     from sparkdrain.types import Artifact
 
 _S = api.JobState

@@ -15,10 +15,9 @@ from sparkdrain.jobs.messages import now
 from sparkdrain.jobs.served import DryRun, Registry, ServedJob, ServedJobs, Submission
 from sparkdrain.jobs.states import TERMINAL, IllegalTransition, name
 from sparkdrain.jobs.story import JobStory
+from sparkdrain.server.admission import Admission, Names
 from sparkdrain.server.driven_job import DrivenJob, Facilities
-from sparkdrain.server.journal import Journal
-from sparkdrain.server.names import Names
-from sparkdrain.server.queue import Admission
+from sparkdrain.server.job_store import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import grpc
-from apache_beam.portability.api import beam_expansion_api_pb2_grpc, beam_job_api_pb2_grpc
+from apache_beam.portability.api import (
+    beam_artifact_api_pb2,
+    beam_expansion_api_pb2,
+    beam_expansion_api_pb2_grpc,
+    beam_job_api_pb2_grpc,
+)
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.utils import thread_pool_executor
 
@@ -27,12 +32,10 @@ from sparkdrain.jobs.engine import SparkEngine
 from sparkdrain.jobs.server import ALONE, UNLIMITED
 from sparkdrain.jobs.service import JobService
 from sparkdrain.room import room
-from sparkdrain.server import health
 from sparkdrain.server.driven_jobs import DrivenJobs
 from sparkdrain.server.driver import DriverProcess
 from sparkdrain.server.drivers import Drivers
 from sparkdrain.server.job_store import JobStore
-from sparkdrain.server.keepalive import keepalive
 from sparkdrain.server.security import PROBE
 from sparkdrain.server.session import Session
 from sparkdrain.strangers import AskForUser, is_own, short_stay
@@ -57,6 +60,26 @@ _FOR_OTHERS: Final = (
 _TICK_SECONDS: Final = 1.0
 _GRACE_SECONDS: Final = 1.0
 _CANCEL_SECONDS: Final = 40.0
+
+# A client that is gone holds a thread, and one of the server's connections, for 50 seconds. A
+# network that is down for less than 20 seconds breaks no call. Firewalls and balancers forget
+# connections that are silent for minutes.
+_PING_SECONDS: Final = 30.0
+_ANSWER_SECONDS: Final = 20.0
+# Clients in Go and Java ping every 10 seconds at most, and Beam's Python client every 20. A server
+# of gRPC breaks off with clients that ping more often than every 5 minutes, if it is not told.
+_APART_SECONDS: Final = 5.0
+
+_ARTIFACT_SERVICES: Final = beam_artifact_api_pb2.DESCRIPTOR.services_by_name
+
+_JOBS: Final[str] = api.DESCRIPTOR.services_by_name["JobService"].full_name
+_ARTIFACTS: Final[tuple[str, ...]] = (
+    _ARTIFACT_SERVICES["ArtifactStagingService"].full_name,
+    _ARTIFACT_SERVICES["ArtifactRetrievalService"].full_name,
+)
+_EXPANSION: Final[str] = beam_expansion_api_pb2.DESCRIPTOR.services_by_name[
+    "ExpansionService"
+].full_name
 
 
 class StandingServer:
@@ -112,11 +135,11 @@ class StandingServer:
         # Beam's pool, because its threads do not keep a program alive that wants to end.
         self._pool = thread_pool_executor.UnboundedThreadPoolExecutor()
         # One that serves artifacts alone comes last.
-        artifacts = health.ARTIFACTS if settings.artifact_port is None else ()
-        self._servers = [self._grpc(health.JOBS, *artifacts)]
+        artifacts = _ARTIFACTS if settings.artifact_port is None else ()
+        self._servers = [self._grpc(_JOBS, *artifacts)]
         beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(self._service, self._servers[0])
         if settings.artifact_port is not None:
-            self._servers.append(self._grpc(*health.ARTIFACTS))
+            self._servers.append(self._grpc(*_ARTIFACTS))
         self._artifacts.serve(self._servers[-1])
         self._expansion = None if settings.expansion_port is None else self._serve_expansion()
 
@@ -195,7 +218,7 @@ class StandingServer:
         # Most servers have none.
         from sparkdrain.server.expansion import Expansion  # noqa: PLC0415
 
-        server = self._grpc(health.EXPANSION)
+        server = self._grpc(_EXPANSION)
         beam_expansion_api_pb2_grpc.add_ExpansionServiceServicer_to_server(Expansion(), server)
         return server
 
@@ -208,7 +231,7 @@ class StandingServer:
             interceptors=interceptors,
             options=(*UNLIMITED, ALONE, *short_stay(_CONNECTIONS), *keepalive()),
         )
-        health.serve_health(server, *served)
+        _serve_health(server, *served)
         return server
 
     def _listen(self, server: grpc.Server, port: int, flag: str) -> str:
@@ -229,6 +252,45 @@ class StandingServer:
         self._ports.add(bound)
         # Clients are to use the name that they are told, so no wildcard.
         return f"{socket.gethostname() if host in _ANY else name}:{bound}"
+
+
+def keepalive(
+    every: float = _PING_SECONDS, answer: float = _ANSWER_SECONDS, apart: float = _APART_SECONDS
+) -> tuple[tuple[str, int], ...]:
+    """Options of a server: it pings its clients, and lets clients ping it.
+
+    So the server finds out that a client is gone without a word: power, cable, or a stopped
+    machine. TCP alone does not tell, and the server would wait for ever. A ping is answered by the
+    client's gRPC, however busy the program is. The private sockets of drivers need no pings: the
+    system tells each end when the other one is gone.
+
+    Args:
+        every: seconds without a word of the client after which the server pings.
+        answer: seconds that the answer may take. Then the connection, and its calls, end.
+        apart: seconds between two pings of a client that the server puts up with.
+    """
+    return (
+        ("grpc.keepalive_time_ms", round(every * 1000)),
+        ("grpc.keepalive_timeout_ms", round(answer * 1000)),
+        # Newer releases of gRPC take this for the limit, and wait for a minute without it.
+        ("grpc.http2.ping_timeout_ms", round(answer * 1000)),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),  # no limit
+        ("grpc.http2.min_ping_interval_without_data_ms", round(apart * 1000)),
+    )
+
+
+def _serve_health(server: grpc.Server, *served: str) -> None:
+    """Offer health and reflection beside the services of these names, which are healthy."""
+    # Only a server at an address needs these packages.
+    from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # noqa: PLC0415
+    from grpc_reflection.v1alpha import reflection  # noqa: PLC0415
+
+    health_pb2_grpc.add_HealthServicer_to_server(servicer := health.HealthServicer(), server)
+    for name in ("", *served):
+        servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
+    names = (*served, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    reflection.enable_server_reflection(names, server)
 
 
 def _locked(directory: Path) -> IO[str]:
