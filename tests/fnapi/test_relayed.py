@@ -37,11 +37,10 @@ from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harness_job import HarnessJob
 from sparkdrain.fnapi.harnesses import Harnesses
-from sparkdrain.fnapi.process import Command, HarnessProcess, HarnessProgram
+from sparkdrain.fnapi.process import Command, HarnessProcess, HarnessProgram, Life
 from sparkdrain.fnapi.relayed import RelayedHarness
 from sparkdrain.fnapi.shared_process import SharedPlace
 from sparkdrain.fnapi.sight import stack_in
-from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.graph.beam import common_urns
 from sparkdrain.graph.environments import OUTSIDE, STAGED_GO, is_for_several_slots
 from sparkdrain.graph.staged import GO_WORKER
@@ -504,8 +503,7 @@ def test_a_process_of_gos_which_knows_one_token_for_each_side_input_gets_none(
         side = beam.pvalue.AsSingleton(pipeline | "side" >> beam.Create([1]))
         _ = pipeline | beam.Create([1]) | "Use" >> beam.Map(lambda a, b: a + b, side)
 
-    made = partial(SdkWorker, is_shared=is_shared)
-    monkeypatch.setattr(scripted_harness, "SdkWorker", made)
+    monkeypatch.setattr(Life, "is_shared", is_shared)
     scripted = scripted_harness.run_scripted(
         build,
         lambda descriptor, _: ends_of(descriptor),
