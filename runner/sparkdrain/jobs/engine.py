@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.errors import SparkDrainError
-from sparkdrain.standby.check import check_reach, check_signal
+from sparkdrain.standby.leadership import check_reach, check_signal
 
 if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2

@@ -63,8 +63,7 @@ from sparkdrain.stages.spark.errors import JVM_LOST
 from sparkdrain.stages.spark.session import is_usable
 from sparkdrain.stages.telling.log_channel import SampleMessages
 from sparkdrain.stages.workers.pool import job_context
-from sparkdrain.standby.check import check_reach
-from sparkdrain.standby.leadership import SteppedDown
+from sparkdrain.standby.leadership import SteppedDown, check_reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable
