@@ -96,7 +96,7 @@ def test_staged_files_are_found_under_their_own_names(artifacts, offer, tmp_path
     job = pipeline([dependency(session, "pickled_main_session"), dependency(other, "a-1.tar.gz")])
     artifacts.expect("job-1", job)
     offer("job-1")
-    collected = {entry.name: entry for entry in artifacts.collect("job-1", job)}
+    collected = {entry.name: entry for entry in artifacts.collect("job-1")}
     assert set(collected) == {"pickled_main_session", "a-1.tar.gz"}
     main = collected["pickled_main_session"]
     assert main.path.name == main.name
@@ -111,7 +111,7 @@ def test_a_file_that_environments_share_comes_once(artifacts, offer, tmp_path):
     job = pipeline([entry], [entry])
     artifacts.expect("job-1", job)
     offer("job-1")
-    (collected,) = artifacts.collect("job-1", job)
+    (collected,) = artifacts.collect("job-1")
     assert collected.path.read_text() == "numpy"
 
 
@@ -125,7 +125,7 @@ def test_our_client_stages_what_only_one_of_several_environments_needs(
     job.components.environments["java"].CopyFrom(either)
     artifacts.expect("job-1", job)
     ServiceHandle(endpoint, PipelineOptions([])).stage(job, endpoint, "job-1")
-    (collected,) = artifacts.collect("job-1", job)
+    (collected,) = artifacts.collect("job-1")
     assert collected.path.read_text() == "classes"
 
 
@@ -135,20 +135,20 @@ def test_two_different_files_of_one_name_are_refused(artifacts, offer, tmp_path)
     artifacts.expect("job-1", job)
     offer("job-1")
     with pytest.raises(BadSetup, match=r"different files as 'requirements\.txt'"):
-        artifacts.collect("job-1", job)
+        artifacts.collect("job-1")
 
 
 def test_a_name_never_leads_out_of_the_jobs_directory(artifacts, offer, tmp_path):
     job = pipeline([dependency(file(tmp_path, "f", "x"), "../../../escaped")])
     artifacts.expect("job-1", job)
     offer("job-1")
-    (collected,) = artifacts.collect("job-1", job)
+    (collected,) = artifacts.collect("job-1")
     assert (tmp_path / "staged" / "job-1") in collected.path.parents
 
 
 def test_without_dependencies_nothing_need_be_staged(artifacts):
     artifacts.expect("job-1", pipeline([]))
-    assert artifacts.collect("job-1", pipeline([])) == ()
+    assert artifacts.collect("job-1") == ()
 
 
 def test_files_that_never_came_are_named_a_fault_of_the_client(artifacts, tmp_path, monkeypatch):
@@ -156,7 +156,7 @@ def test_files_that_never_came_are_named_a_fault_of_the_client(artifacts, tmp_pa
     job = pipeline([dependency(tmp_path / "f", "f")])
     artifacts.expect("job-1", job)
     with pytest.raises(BadSetup, match=r"1 files .* were not staged before Run"):
-        artifacts.collect("job-1", job)
+        artifacts.collect("job-1")
 
 
 def test_a_file_that_the_client_could_not_read_is_named(artifacts, offer, tmp_path):
@@ -165,7 +165,7 @@ def test_a_file_that_the_client_could_not_read_is_named(artifacts, offer, tmp_pa
     with pytest.raises(Exception, match="is-not-there"):
         offer("job-1")
     with pytest.raises(BadSetup, match="'is-not-there' was offered for staging but did not arrive"):
-        artifacts.collect("job-1", job)
+        artifacts.collect("job-1")
 
 
 def test_forgetting_a_job_removes_its_files_and_only_its(artifacts, offer, tmp_path):
@@ -173,8 +173,8 @@ def test_forgetting_a_job_removes_its_files_and_only_its(artifacts, offer, tmp_p
     for token in ("job-1", "job-2"):
         artifacts.expect(token, job)
         offer(token)
-    (one,) = artifacts.collect("job-1", job)
-    (two,) = artifacts.collect("job-2", job)
+    (one,) = artifacts.collect("job-1")
+    (two,) = artifacts.collect("job-2")
     artifacts.forget("job-1")
     artifacts.forget("job-1")
     assert not one.path.exists()
@@ -203,7 +203,7 @@ def test_a_file_with_another_content_than_its_hash_says_is_refused_to_its_client
         offer("job-1")
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     with pytest.raises(BadSetup, match="should have"):
-        artifacts.collect("job-1", job)
+        artifacts.collect("job-1")
 
 
 def test_a_client_that_failed_may_come_again(artifacts, offer, tmp_path):
@@ -214,7 +214,7 @@ def test_a_client_that_failed_may_come_again(artifacts, offer, tmp_path):
         offer("job-1")
     path.write_text("here")
     offer("job-1")
-    (collected,) = artifacts.collect("job-1", job)
+    (collected,) = artifacts.collect("job-1")
     assert collected.path.read_text() == "here"
 
 
@@ -257,7 +257,7 @@ def test_what_was_staged_can_be_had_and_its_content_is_checked(artifacts, offer,
     artifacts.expect("job-1", job)
     offer("job-1")
     assert retrieve(channel, offered) == path.read_bytes()
-    (collected,) = artifacts.collect("job-1", job)
+    (collected,) = artifacts.collect("job-1")
     assert retrieve(channel, offered) == path.read_bytes()
     collected.path.write_text("changed here")
     with pytest.raises(grpc.RpcError, match=r"'a\.jar' has the SHA-256") as caught:
@@ -281,12 +281,12 @@ def test_a_file_that_was_staged_before_is_not_asked_for_again(artifacts, offer, 
     job = pipeline([dependency(path, "a.jar", sha256(path))])
     artifacts.expect("job-1", job)
     offer("job-1")
-    (one,) = artifacts.collect("job-1", job)
+    (one,) = artifacts.collect("job-1")
     artifacts.forget("job-1")
     path.unlink()
     artifacts.expect("job-2", job)
     offer("job-2")
-    (two,) = artifacts.collect("job-2", job)
+    (two,) = artifacts.collect("job-2")
     assert two.path.read_text() == "content"
     assert two.path != one.path
     artifacts.close()
@@ -304,7 +304,7 @@ def test_a_job_that_changes_its_file_does_not_change_that_of_another_job(
     for token in ("job-1", "job-2", "job-3"):
         artifacts.expect(token, job)
         offer(token)
-        (collected,) = artifacts.collect(token, job)
+        (collected,) = artifacts.collect(token)
         found.append(collected.path)
         assert collected.path.read_text() == "content"
         collected.path.write_text(token)
@@ -376,7 +376,7 @@ def test_the_upload_of_a_client_that_says_nothing_ends_and_the_job_says_so(tmp_p
         with pytest.raises(grpc.RpcError):
             list(stub.ReverseArtifactRetrievalService(answers(), timeout=20))
         with pytest.raises(BadSetup, match=r"'lib.jar' was offered .* sent nothing for 0\.5 sec"):
-            artifacts.collect("job-1", job)
+            artifacts.collect("job-1")
         assert not list((tmp_path / "staged").glob("*/*.part"))
         released.set()
     server.stop(None).wait()
@@ -406,4 +406,4 @@ def test_what_a_client_says_of_a_file_and_cannot_be_read_is_an_invalid_argument(
             call()
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     with pytest.raises(BadSetup, match="cannot be read as ArtifactFilePayload"):
-        artifacts.collect("job-1", job)
+        artifacts.collect("job-1")

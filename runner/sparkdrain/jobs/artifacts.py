@@ -40,7 +40,7 @@ class StagedFiles(Protocol):
     def expect(self, token: str, pipeline: beam_runner_api_pb2.Pipeline) -> None:
         """Let a client stage what the pipeline's environments depend on, under ``token``."""
 
-    def collect(self, token: str, pipeline: beam_runner_api_pb2.Pipeline) -> tuple[Artifact, ...]:
+    def collect(self, token: str) -> tuple[Artifact, ...]:
         """The staged files, each under its own name; may be called once per token.
 
         A file that several environments share comes once.
@@ -92,7 +92,7 @@ class Artifacts(StagedFiles):
             self._stagings[token] = Staging(self._root / token, wanted, self._kept)
 
     @override
-    def collect(self, token: str, pipeline: beam_runner_api_pb2.Pipeline) -> tuple[Artifact, ...]:
+    def collect(self, token: str) -> tuple[Artifact, ...]:
         staging = self._stagings[token]
         if not staging.wanted:
             return ()

@@ -165,9 +165,7 @@ class ServedJob(Protocol):
 class ServedJobs(Protocol):
     """The jobs of a service, and who decides which can be submitted. Thread-safe."""
 
-    def check(
-        self, name: str, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings
-    ) -> None:
+    def check(self, submission: Submission) -> None:
         """Return if a job could run here; nothing is started.
 
         Raises:

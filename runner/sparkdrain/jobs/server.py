@@ -24,8 +24,6 @@ from sparkdrain.room import room
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apache_beam.portability.api import beam_runner_api_pb2
-
     from sparkdrain.jobs.artifacts import StagedFiles
     from sparkdrain.jobs.engine import Engine
     from sparkdrain.jobs.served import Submission
@@ -64,10 +62,8 @@ class LocalJobs(ServedJobs):
         self._jobs = Registry[Job](kept)
 
     @override
-    def check(
-        self, name: str, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings
-    ) -> None:
-        self._engine.check(pipeline, settings)
+    def check(self, submission: Submission) -> None:
+        self._engine.check(submission.pipeline, submission.settings)
 
     @override
     def add(self, submission: Submission) -> list[str]:

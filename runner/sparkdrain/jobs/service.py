@@ -92,7 +92,7 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         with _telling(context):
             job_id = self._job_id_for(request.job_name, context)
             submission = Submission.of(job_id, request, self.endpoint)
-            self._jobs.check(request.job_name, request.pipeline, submission.settings)
+            self._jobs.check(submission)
             self._artifacts.expect(job_id, request.pipeline)
             for forgotten in self._jobs.add(submission):
                 self._artifacts.forget(forgotten)
@@ -109,10 +109,9 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
     ) -> api.RunJobResponse:
         """Start a prepared job."""
         with _telling(context):
-            job = self._jobs.get(request.preparation_id)
-            job_id, pipeline = request.preparation_id, job.pipeline
-            job.run(
-                collect=lambda: self._artifacts.collect(job_id, pipeline),
+            job_id = request.preparation_id
+            self._jobs.get(job_id).run(
+                collect=lambda: self._artifacts.collect(job_id),
                 clean_up=lambda: self._artifacts.forget(job_id),
             )
         return api.RunJobResponse(job_id=job_id)

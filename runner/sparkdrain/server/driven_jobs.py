@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from sparkdrain.jobs.artifacts import StagedFiles
     from sparkdrain.jobs.engine import Engine
-    from sparkdrain.options import JobSettings
     from sparkdrain.server.drivers import Drivers
     from sparkdrain.server.job_store import JobStore
     from sparkdrain.types import Artifact
@@ -168,11 +167,9 @@ class DrivenJobs(ServedJobs):
         self._facilities = Facilities(Admission(most), drivers, Names(), files, self._ended)
 
     @override
-    def check(
-        self, name: str, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings
-    ) -> None:
-        self._facilities.names.check(name)
-        self._engine.check(pipeline, settings)
+    def check(self, submission: Submission) -> None:
+        self._facilities.names.check(submission.name)
+        self._engine.check(submission.pipeline, submission.settings)
 
     @override
     def add(self, submission: Submission) -> list[str]:

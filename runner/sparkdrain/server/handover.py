@@ -65,7 +65,7 @@ class TakenOver(StagedFiles):
         """Nothing is staged here."""
 
     @override
-    def collect(self, token: str, pipeline: beam_runner_api_pb2.Pipeline) -> tuple[Artifact, ...]:
+    def collect(self, token: str) -> tuple[Artifact, ...]:
         assert self._file is not None, "prepare first"
         return read_list(self._file)
 
