@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.drain.deadline import Deadline
 from sparkdrain.drain.limits import LimitKind, Limits
+from sparkdrain.drain.monitor import Deadline
 
 MILLISECONDS = st.integers(-5, 100_000)
 

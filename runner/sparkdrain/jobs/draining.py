@@ -15,9 +15,8 @@ from sparkdrain.coordination.address import beside
 from sparkdrain.coordination.metadata import MetadataError, pass_over
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
-from sparkdrain.drain.deadline import Deadline
 from sparkdrain.drain.limits import LimitKind, Limits
-from sparkdrain.drain.monitor import DrainMonitor
+from sparkdrain.drain.monitor import Deadline, DrainMonitor
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.runs import GOOD_ENDS, DrainDisabled, NoSuchRun, Run
 from sparkdrain.drain.signal import DrainSignal
