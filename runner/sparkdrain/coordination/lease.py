@@ -87,18 +87,6 @@ class HeldLease(NamedTuple):
     until: float
 
 
-class LeaseSight(NamedTuple):
-    """A lease as another process sees it.
-
-    Attributes:
-        version: the store's mark of the record when it was seen.
-        since: when this version was seen first, in seconds of the observer's clock.
-    """
-
-    version: str
-    since: float
-
-
 def seconds_that_pass() -> float:
     """A clock that also counts the time for which the machine sleeps, where there is one."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
@@ -142,7 +130,9 @@ class StoredLease:
         self._seconds = seconds
         self._clock = clock
         self._held: HeldLease | None = None
-        self._sight: LeaseSight | None = None
+        # The version of the record as it was seen last, and when that version was seen first.
+        self._seen: str | None = None
+        self._since = 0.0
         self._token = 0
         self._is_over = False
         self.other = ""
@@ -151,7 +141,7 @@ class StoredLease:
     @property
     def unheard(self) -> float:
         """Seconds since another process was seen to renew the lease last; 0 if none was seen."""
-        return 0.0 if self._sight is None else self._clock() - self._sight.since
+        return 0.0 if self._seen is None else self._clock() - self._since
 
     def token(self) -> int | None:
         """The fencing token; None if this process does not have the lease, or not any more."""
@@ -280,9 +270,9 @@ class StoredLease:
 
     def _is_free(self, record: LeaseRecord, found: Versioned | None) -> bool:
         """Whether the lease of a record may be taken, of which ``found`` was just read."""
-        if self._sight is None or self._sight.version != version_of(found):
-            self._sight = LeaseSight(version_of(found), self._clock())
-        return not record.owner or self._clock() >= self._sight.since + record.seconds
+        if self._seen != version_of(found):
+            self._seen, self._since = version_of(found), self._clock()
+        return not record.owner or self._clock() >= self._since + record.seconds
 
     def _read(self, namespace: str, found: Versioned | None) -> LeaseRecord | None:
         try:

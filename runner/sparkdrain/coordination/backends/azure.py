@@ -154,11 +154,9 @@ class AzureStore(MetadataStore):
             return self.get(namespace, key) is None
         if not _is_possible(version):
             return False
-        condition: dict[str, Any] = (
-            {}
-            if version == ANY
-            else {"etag": version, "match_condition": MatchConditions.IfNotModified}
-        )
+        condition: dict[str, Any] = {}
+        if version != ANY:
+            condition = {"etag": version, "match_condition": MatchConditions.IfNotModified}
         # The client hides that there was no such entity.
         statuses: list[int] = []
         with self._telling():

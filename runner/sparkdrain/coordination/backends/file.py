@@ -201,7 +201,8 @@ class FileStore(MetadataStore):
         """No other handle writes, in whatever thread or process: each opens the file anew."""
         with self._as_down():
             if not self._root.is_dir():
-                access.prepare(self._root, group=_may_share(self._root))
+                above = self._root.parent
+                access.prepare(self._root, group=above.is_dir() and access.is_shared(above))
             with open(self._root / _LOCK, "ab", opener=access.opener) as lock:
                 file_lock.lock(lock.fileno(), self._root / _LOCK, self._lock_seconds)
                 yield
@@ -213,10 +214,6 @@ class FileStore(MetadataStore):
         except OSError as error:
             message = f"{self._handle.store} cannot be used now: {error}"
             raise StoreDown(message) from error
-
-
-def _may_share(folder: Path) -> bool:
-    return folder.parent.is_dir() and access.is_shared(folder.parent)
 
 
 class DamagedFile(ValueError):
