@@ -70,7 +70,6 @@ class Admission:
         """Wait until a job may run; call ``leave`` afterwards in every case.
 
         Args:
-            job_id: the id of the job that waits.
             cancel: ends the wait.
             on_wait: hears how many jobs wait before the job, if the job has to wait.
 

@@ -79,6 +79,7 @@ class DrivenJob(ServedJob):
         self.submission = submission
         self.journal = journal
         self._facilities = facilities
+        self._listed = facilities.files / submission.job_id / "artifacts.json"
         self._story = story
         self._cancel = CancelToken()
         self._is_left = False
@@ -271,10 +272,6 @@ class DrivenJob(ServedJob):
             f"The driver process of the job {self.submission.job_id} has not said how it ended."
         )
         raise DriverLost(message)
-
-    @property
-    def _listed(self) -> Path:
-        return self._facilities.files / self.submission.job_id / "artifacts.json"
 
     def _enter(self, state: int) -> None:
         if not self._is_left:

@@ -187,11 +187,7 @@ class DrivenJobs(ServedJobs):
         return self._jobs.all()
 
     def restore(self, endpoint: str) -> None:
-        """Know the stored jobs again, and take up those that go on.
-
-        Args:
-            endpoint: the server's address.
-        """
+        """Know the stored jobs again, and take up those that go on; clients see ``endpoint``."""
         heads = self._store.heads()
         # What ran runs again, before what waited.
         for head in sorted(heads, key=lambda head: fate(head) is Fate.WAITS):
@@ -215,8 +211,7 @@ class DrivenJobs(ServedJobs):
         """Leave jobs that a server to come can take up, and cancel the others; does not wait."""
         for job in self._jobs.all():
             if isinstance(job, DrivenJob) and job.is_running:
-                head = job.journal.head
-                if fate(head) in {Fate.WAITS, Fate.GOES_ON}:
+                if fate(job.journal.head) in {Fate.WAITS, Fate.GOES_ON}:
                     job.leave()
                 else:
                     text = "The job service was told to stop, so the job is cancelled."

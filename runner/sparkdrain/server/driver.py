@@ -21,7 +21,6 @@ from sparkdrain.server.driver_main import READY, WARM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import IO
 
     from apache_beam.portability.api.beam_job_api_pb2_grpc import JobServiceStub
 
@@ -107,6 +106,8 @@ class DriverProcess(Driver):
             env={**os.environ, **(variables or {})},
             start_new_session=True,  # Ctrl-C is for the server
         )
+        assert self._process.stdin is not None
+        self._stdin = self._process.stdin
         with contextlib.suppress(OSError):  # it ended at once: `service` says why
             self._stdin.write(session.encode())
             self._stdin.flush()
@@ -170,11 +171,6 @@ class DriverProcess(Driver):
             self._process.wait()
         if self._channel is not None:
             self._channel.close()
-
-    @property
-    def _stdin(self) -> IO[bytes]:
-        assert self._process.stdin is not None
-        return self._process.stdin
 
     def _read_endpoint(self) -> None:
         assert self._process.stdout is not None

@@ -36,9 +36,6 @@ class JobStore:
     """Heads and parts of jobs. Every call is durable when it returns. Thread-safe by job.
 
     All methods raise ``StoreDown`` if the store cannot be used now.
-
-    Attributes:
-        store: holds the rows.
     """
 
     store: MetadataStore
@@ -105,13 +102,9 @@ class JobStore:
         self.store.remove(_HEADS, head.job_id)
         for each in head.messages:
             self._remove_messages(head, each)
-        parts = {
-            "request": head.request_parts,
-            "info": head.info_parts,
-            "metrics": head.metrics_parts,
-        }
-        for what, number in parts.items():
-            self._remove(head.job_id, what, number)
+        self._remove(head.job_id, "request", head.request_parts)
+        self._remove(head.job_id, "info", head.info_parts)
+        self._remove(head.job_id, "metrics", head.metrics_parts)
 
     def _remove_messages(self, head: StoredJob, told: StoredMessages) -> None:
         self._remove(head.job_id, f"messages-{told.number}", told.parts)

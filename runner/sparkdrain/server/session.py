@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a Spark session is made from. Two jobs of equal sessions can have the same driver.
+    """What a Spark session is made from, as ``JobSettings`` has it.
 
-    Attributes:
-        spark_master_url: as in ``JobSettings``.
-        spark_conf: as in ``JobSettings``.
+    Two jobs of equal sessions can have the same driver.
     """
 
     spark_master_url: str | None
