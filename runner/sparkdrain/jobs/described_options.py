@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 from google.protobuf import json_format
 
-from sparkdrain.options import OPTIONS, JobSettings, Option
+from sparkdrain.options import OPTIONS, JobSettings
 from sparkdrain.redaction import redacted
 
 if TYPE_CHECKING:
@@ -40,17 +40,16 @@ MASTER_URN: Final = f"beam:option:{_MASTER}:v1"
 def describe() -> beam_job_api_pb2.DescribePipelineOptionsResponse:
     """Our option table, for clients that do not have this package."""
     return beam_job_api_pb2.DescribePipelineOptionsResponse(
-        options=[_description(option) for option in OPTIONS]
-    )
-
-
-def _description(option: Option) -> beam_job_api_pb2.PipelineOptionDescriptor:
-    return beam_job_api_pb2.PipelineOptionDescriptor(
-        name=option.name,
-        type=_TYPES[option.kind],
-        description=option.help,
-        default_value=option.default,
-        group=option.group,
+        options=[
+            beam_job_api_pb2.PipelineOptionDescriptor(
+                name=option.name,
+                type=_TYPES[option.kind],
+                description=option.help,
+                default_value=option.default,
+                group=option.group,
+            )
+            for option in OPTIONS
+        ]
     )
 
 

@@ -149,12 +149,6 @@ class JobServer:
             job.cancel()
         for job in running:
             job.story.wait(_CANCEL_SECONDS)
-        self._stop_serving()
-        self._pool.shutdown(wait=False)  # gRPC leaves the threads to the owner of the pool
-        for home in self._homes:
-            shutil.rmtree(home, ignore_errors=True)
-
-    def _stop_serving(self) -> None:
         try:
             self._server.stop(_GRACE_SECONDS).wait()
         except RuntimeError:
@@ -162,6 +156,9 @@ class JobServer:
             # count the seconds. It takes no new calls any more.
             self._server.wait_for_termination(_GRACE_SECONDS)
             self._server.stop(None)
+        self._pool.shutdown(wait=False)  # gRPC leaves the threads to the owner of the pool
+        for home in self._homes:
+            shutil.rmtree(home, ignore_errors=True)
 
     def jobs(self) -> list[Job]:
         """All jobs that are known, oldest first."""
