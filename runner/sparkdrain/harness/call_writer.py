@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import functools
 import itertools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from apache_beam import DoFn
+from apache_beam.internal.util import ArgumentPlaceholder
 from apache_beam.transforms.window import WindowedValue
 
-from sparkdrain.harness.arguments import Given, Side
+from sparkdrain.harness.beam import common
 from sparkdrain.harness.timers import ProcessingTimer, timer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from sparkdrain.harness.arguments import Argument
+    from sparkdrain.harness.dofn import DoFnHandle
     from sparkdrain.harness.large_place import LargePlace
     from sparkdrain.harness.small_place import SmallPlace
 
@@ -58,6 +60,73 @@ _HAND_ON = (
 _NUMBERS = itertools.count()
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A side input.
+
+    Attributes:
+        number: among those of the DoFn.
+        views: what user code sees of it, by window; it may change from round to round.
+    """
+
+    number: int
+    views: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value that was given together with the DoFn."""
+
+    number: int
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument.
+
+    Attributes:
+        keyword: under which it is passed; empty: by position.
+        what: a marker of Beam's, a ``Side``, or a ``Given``.
+    """
+
+    keyword: str
+    what: Any
+
+    def written(self, value: str) -> str:
+        """As source text; ``value`` is what is passed."""
+        return f"{self.keyword}={value}" if self.keyword else value
+
+
+def arguments_of(process: Any, handle: DoFnHandle) -> list[Argument] | None:
+    """What Beam passes to ``process``, in its order; None if that is more than ``ELEMENT`` has.
+
+    Args:
+        process: Beam's view of the method.
+    """
+    markers, passed, keywords = common._get_arg_placeholders(  # noqa: SLF001 - what Beam does
+        process, list(handle.args), dict(handle.kwargs)
+    )
+    places = dict(markers)
+    sides = (Side(number, views) for number, views in enumerate(handle.side_inputs))
+    found = []
+    for number, value in enumerate(passed):
+        if number in places:
+            marker = places[number]
+            if not isinstance(marker, (DoFn.StateParam, DoFn.TimerParam)) and marker not in ELEMENT:
+                return None
+            found.append(Argument("", marker))
+        else:
+            found.append(Argument("", _given(number, value, sides)))
+    for number, (keyword, value) in enumerate(sorted(keywords.items()), len(passed)):
+        found.append(Argument(keyword, _given(number, value, sides)))
+    return found
+
+
+def _given(number: int, value: Any, sides: Iterator[Side]) -> Side | Given:
+    return next(sides) if isinstance(value, ArgumentPlaceholder) else Given(number, value)
+
+
 class CallWriter:
     """Writes the function that calls one method.
 
@@ -85,9 +154,7 @@ class CallWriter:
 
     def feed(self, method: Any, passed: list[Argument]) -> Any:
         """``feed(key, elements)``, which calls ``process`` with what is passed to it."""
-        at = "timestamp", "element.pane_info"
-        arguments = [each.written(self._passed(each.what, *at)) for each in passed]
-        asked = " ".join(arguments)
+        arguments = self._passed(passed)
         lines = [
             "def call(key, elements):",
             "    global micros, timestamp",
@@ -105,8 +172,8 @@ class CallWriter:
             "            enter(window, key)",
             *(f"            {line}" for line in self._on_enter),
             "            last = window",
-            *([f"        {line}" for line in _TIMESTAMP] if "timestamp" in asked else []),
-            f"        results = method({', '.join(arguments)})",
+            *([f"        {line}" for line in _TIMESTAMP] if "timestamp" in arguments else []),
+            f"        results = method({arguments})",
             "        if results is not None:",
             "            handle_results(element, results)",
         ]
@@ -114,8 +181,7 @@ class CallWriter:
 
     def start(self, method: Callable[..., Any], passed: list[Argument]) -> Any:
         """``start(key, element)``: what ``process`` returns for an element with one window."""
-        at = "timestamp", "element.pane_info"
-        arguments = ", ".join(each.written(self._passed(each.what, *at)) for each in passed)
+        arguments = self._passed(passed)
         lines = [
             "def call(key, element):",
             "    global micros, timestamp",
@@ -133,7 +199,7 @@ class CallWriter:
         defaults = method.defaults
         names = method.args[len(method.args) - len(defaults) :]
         arguments = [
-            f"{name}={self._argument(default, TIMER, 'timestamp', 'pane')}"
+            f"{name}={self._argument(default, TIMER, 'pane')}"
             for name, default in zip(names, defaults, strict=True)
             if default not in NOT_FOR_TIMERS
         ]
@@ -148,20 +214,25 @@ class CallWriter:
         ]
         return self._made(lines, method.method_value)
 
-    def _passed(self, what: Any, timestamp: str, pane: str) -> str:
+    def _passed(self, passed: list[Argument]) -> str:
         """What is passed to ``process``."""
-        match what:
-            case Given(number, value):
-                self._names[f"given{number}"] = value
-                return f"given{number}"
-            case Side(number, views):
-                # Nothing of it is kept beyond a feed: it may change between rounds.
-                self._names[f"views{number}"] = views
-                self._on_enter.append(f"side{number} = views{number}[window]")
-                return f"side{number}"
-        return self._argument(what, ELEMENT, timestamp, pane)
+        written = []
+        for each in passed:
+            match each.what:
+                case Given(number, value):
+                    name = f"given{number}"
+                    self._names[name] = value
+                case Side(number, views):
+                    # Nothing of it is kept beyond a feed: it may change between rounds.
+                    name = f"side{number}"
+                    self._names[f"views{number}"] = views
+                    self._on_enter.append(f"{name} = views{number}[window]")
+                case what:
+                    name = self._argument(what, ELEMENT, "element.pane_info")
+            written.append(each.written(name))
+        return ", ".join(written)
 
-    def _argument(self, default: Any, known: dict[Any, str], timestamp: str, pane: str) -> str:
+    def _argument(self, default: Any, known: dict[Any, str], pane: str) -> str:
         """What is passed for a marker."""
         name = f"kept{len(self._names)}"
         if isinstance(default, DoFn.StateParam):
@@ -170,7 +241,7 @@ class CallWriter:
         if isinstance(default, DoFn.TimerParam):
             timer = self._names[name] = timer_of(self._place, default.timer_spec)
             if isinstance(timer, ProcessingTimer):
-                return f"{name}.set_at({timestamp}, {pane})"
+                return f"{name}.set_at(timestamp, {pane})"
             return f"{name}.set_in({pane})"
         return known[default]
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam import DoFn
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
-from sparkdrain.harness.arguments import Given, Side
-from sparkdrain.harness.call_writer import ELEMENT
+from sparkdrain.harness.call_writer import ELEMENT, Given, Side
 from sparkdrain.harness.cells import UNREAD, ValueCell
 from sparkdrain.harness.timers import ProcessingTimer, timer_of
 from sparkdrain.shuffle.keyed_chunks import NO_CHUNK
@@ -22,7 +21,7 @@ from sparkdrain.shuffle.keyed_chunks import NO_CHUNK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.harness.arguments import Argument
+    from sparkdrain.harness.call_writer import Argument
     from sparkdrain.harness.small_place import SmallPlace
 
 _MARKERS: Final = {

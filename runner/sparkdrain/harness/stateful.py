@@ -17,9 +17,8 @@ from apache_beam import DoFn
 from apache_beam.transforms.core import CallableWrapperDoFn
 from apache_beam.transforms.userstate import Timer
 
-from sparkdrain.harness.arguments import arguments_of
 from sparkdrain.harness.beam import common
-from sparkdrain.harness.call_writer import ELEMENT, NOT_FOR_TIMERS, TIMER, CallWriter
+from sparkdrain.harness.call_writer import NOT_FOR_TIMERS, TIMER, CallWriter, arguments_of
 from sparkdrain.harness.compiled.steps import makes_plain_results
 from sparkdrain.harness.record_loop import record_loop
 from sparkdrain.harness.sampling import size_sampler
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
-    from sparkdrain.harness.arguments import Argument
+    from sparkdrain.harness.call_writer import Argument
     from sparkdrain.harness.compiled.chain import LazyChain
     from sparkdrain.harness.dofn import DoFnHandle
     from sparkdrain.harness.keyed_state import KeyedState
@@ -213,7 +212,7 @@ def _asked(handle: DoFnHandle) -> tuple[Any, list[Argument], dict[Any, Any]] | N
         return None
     signature = common.DoFnSignature(handle.dofn)
     process, timers = signature.process_method, signature.timer_methods
-    passed = arguments_of(process, handle, ELEMENT)
+    passed = arguments_of(process, handle)
     if passed is None or not all(map(_is_known, timers.values())):
         return None
     return process, passed, timers
