@@ -7,7 +7,7 @@ import json
 import apache_beam as beam
 import pytest
 
-from sparkdrain.harness import precombine
+from sparkdrain.harness import combining
 from tests.support.in_memory import run_in_memory
 
 
@@ -17,8 +17,8 @@ def total(numbers) -> int:
 
 @pytest.mark.parametrize("fn", [sum, max, beam.combiners.CountCombineFn(), total])
 def test_a_table_that_is_flushed_by_another_branch_loses_nothing(tmp_path, monkeypatch, fn) -> None:
-    monkeypatch.setattr(precombine, "_SMALL", 3)
-    monkeypatch.setattr(precombine, "_UNKNOWN", 3)
+    monkeypatch.setattr(combining, "_SMALL", 3)
+    monkeypatch.setattr(combining, "_UNKNOWN", 3)
     out = str(tmp_path / "out")
 
     def save(kv) -> None:

@@ -1,4 +1,4 @@
-"""The operations that stand at the ends of a stage, and those for lifted combines."""
+"""The operations that stand at the ends of a stage, and those that read from sources."""
 
 from __future__ import annotations
 
@@ -97,41 +97,6 @@ class SinkOperation(operations.Operation):
 
     def process(self, windowed_value: Any) -> None:
         self.writer.write(windowed_value.value, windowed_value)
-
-
-class CombinePhaseOperation(operations.Operation):
-    """Applies one phase of a CombineFn to the value of each key-value pair."""
-
-    def __init__(
-        self,
-        name: common.NameContext,
-        spec: Any,
-        counter_factory: Any,
-        state_sampler: Any,
-        combine_fn: Any,
-        phase: str,
-    ) -> None:
-        super().__init__(name, spec, counter_factory, state_sampler)
-        self.combine_fn = combine_fn
-        self.apply = {
-            "merge": combine_fn.merge_accumulators,
-            "extract": combine_fn.extract_output,
-        }[phase]
-
-    def setup(self, data_sampler: Any = None) -> None:
-        with self.scoped_start_state:
-            super().setup(data_sampler)
-            self.combine_fn.setup()
-
-    def process(self, windowed_value: Any) -> None:
-        with self.scoped_process_state:
-            key, value = windowed_value.value
-            self.output(windowed_value.with_value((key, self.apply(value))))
-
-    def teardown(self) -> None:
-        with self.scoped_finish_state:
-            super().teardown()
-            self.combine_fn.teardown()
 
 
 class ProcessRestrictions(operations.SdfProcessSizedElements):
