@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 from sparkdrain.cli import worker
 from sparkdrain.harness.channel.processor import ChannelProcessor
 from sparkdrain.harness.channel.source import ChannelSource
-from sparkdrain.harness.compiled.operation import CompiledOperation
+from sparkdrain.harness.compiled.chain import CompiledOperation
 from tests.support.bundles import Stage, stages_of
 
 BOTH = (BundleProcessor, ChannelProcessor)

@@ -4,7 +4,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.harness.everywhere import with_one_global_window
+from sparkdrain.harness.compiled.windowing import with_one_global_window
 
 
 def test_an_element_gets_the_window_that_beam_gives_it_and_always_the_same_one():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow, WindowedValue
 
-from sparkdrain.harness.compiled.gathering import Gathering
+from sparkdrain.harness.way_out import Gathering
 
 MOST_AT_ONCE = 10_000
 

@@ -10,7 +10,7 @@ import pytest
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkdrain.concurrency.settings import Concurrency
-from sparkdrain.harness.concurrent.slot_loop import SlotLoop
+from sparkdrain.harness.concurrent.loop import SlotLoop
 from sparkdrain.harness.keyed import flight as flights
 from sparkdrain.harness.keyed.carrying import CarriedKeys
 from sparkdrain.harness.keyed.flight import KeysInFlight

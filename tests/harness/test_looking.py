@@ -10,8 +10,7 @@ import pytest
 
 from sparkdrain.harness.compiled.frames import frame_of
 from sparkdrain.harness.compiled.generate import Chain
-from sparkdrain.harness.compiled.times import StepTimes
-from sparkdrain.harness.compiled.tracker import StepTracker
+from sparkdrain.harness.compiled.tracker import StepTimes, StepTracker
 
 # The collector lets others go on, who start and end threads. Where it does so while it is being
 # found out where threads stand, all stand still for ever.

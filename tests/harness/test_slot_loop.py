@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from sparkdrain.harness.concurrent import slot_loop
+from sparkdrain.harness.concurrent import loop as loops
 from sparkdrain.harness.concurrent.limit import TimeLimit
-from sparkdrain.harness.concurrent.slot_loop import SlotLoop
+from sparkdrain.harness.concurrent.loop import SlotLoop
 
 
 class OverLimitError(Exception):
@@ -51,7 +51,7 @@ def test_what_a_handler_of_a_signal_raises_interrupts_a_wait(loop, waits):
 
 
 def test_time_stands_still_while_the_slot_is_elsewhere(loop, monkeypatch):
-    monkeypatch.setattr(slot_loop, "_REST_SECONDS", 0.001)
+    monkeypatch.setattr(loops, "_REST_SECONDS", 0.001)
     loop.run(0)
     before, real = loop.time(), loop.loop.time()
     time.sleep(0.02)

@@ -16,10 +16,9 @@ from sparkdrain.harness.beam import (
     statesampler,
     taken_finalizers,
 )
-from sparkdrain.harness.compiled.times import StepTimes
-from sparkdrain.harness.compiled.tracker import StepTracker
+from sparkdrain.harness.compiled.tracker import StepTimes, StepTracker
+from sparkdrain.harness.concurrent.loop import SlotLoop
 from sparkdrain.harness.concurrent.operation import ConcurrentOperation
-from sparkdrain.harness.concurrent.slot_loop import SlotLoop
 from sparkdrain.harness.dofn import not_remembered
 from sparkdrain.harness.factory import StageFactory
 from sparkdrain.harness.harness import Harness

@@ -14,10 +14,10 @@ from apache_beam.runners.worker.bundle_processor import StateBackedSideInputMap
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.core import DoFnInfo
 
+from sparkdrain.harness.compiled.windowing import with_one_global_window
 from sparkdrain.harness.concurrent.dofn import concurrent_dofn
 from sparkdrain.harness.concurrent.loaded_sides import LoadedSideInputs
 from sparkdrain.harness.drain_hook import DrainHook, drain_hook
-from sparkdrain.harness.everywhere import with_one_global_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sparkdrain.concurrency.settings import AsyncStep
     from sparkdrain.harness.compiled.steps import Steps
     from sparkdrain.harness.compiled.tracker import StepTracker
-    from sparkdrain.harness.concurrent.slot_loop import SlotLoop
+    from sparkdrain.harness.concurrent.loop import SlotLoop
     from sparkdrain.harness.harness import Carrier, StateTerms, Writer
 
 Consumers = dict[str, list[Any]]

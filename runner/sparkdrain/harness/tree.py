@@ -10,8 +10,8 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.graph import urns
 from sparkdrain.harness.beam import memoize, proto_utils
+from sparkdrain.harness.compiled.chain import CompiledOperation
 from sparkdrain.harness.compiled.emission import Emission
-from sparkdrain.harness.compiled.operation import CompiledOperation
 from sparkdrain.harness.compiled.steps import Steps
 from sparkdrain.harness.operations import ProcessRestrictions
 

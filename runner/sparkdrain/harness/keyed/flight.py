@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sparkdrain.concurrency.settings import Concurrency
-    from sparkdrain.harness.concurrent.slot_loop import SlotLoop
+    from sparkdrain.harness.concurrent.loop import SlotLoop
     from sparkdrain.harness.concurrent.tracker import StepMetrics
     from sparkdrain.harness.keyed.worker import KeyWorker
     from sparkdrain.harness.step_book import Frame

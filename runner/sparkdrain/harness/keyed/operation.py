@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.harness.compiled.chain import LazyChain
     from sparkdrain.harness.concurrent.dofn import ConcurrentDoFn
-    from sparkdrain.harness.concurrent.slot_loop import SlotLoop
+    from sparkdrain.harness.concurrent.loop import SlotLoop
     from sparkdrain.harness.dofn import DoFnHandle
     from sparkdrain.harness.harness import Carrier
     from sparkdrain.harness.keyed.worker import KeyTurn
