@@ -149,7 +149,7 @@ def test_the_caller_has_to_wait_when_as_many_are_in_flight_as_may_be():
         pushed += 1
         assert pushed < 1000
     assert one.is_full
-    until(lambda: one.in_flight == 3)
+    until(lambda: len(one._running) == 3)
     event_loop().soon(ends.set)
     assert len(landed(one)) == pushed
 
@@ -320,11 +320,11 @@ def test_hanging_calls_are_given_up_within_seconds():
     one = flight(call, max_in_flight=1000)
     for value in range(1000):
         push(one, value)
-    until(lambda: one.in_flight == 1000)
+    until(lambda: len(one._running) == 1000)
     before = time.monotonic()
     one.abandon()
     assert time.monotonic() - before < 5
-    assert one.in_flight == 0
+    assert len(one._running) == 0
 
 
 def test_a_call_that_does_not_let_itself_be_cancelled_is_named(caplog):
@@ -337,7 +337,7 @@ def test_a_call_that_does_not_let_itself_be_cancelled_is_named(caplog):
 
     one = flight(stubborn)
     push(one, 1)
-    until(lambda: one.in_flight == 1)
+    until(lambda: len(one._running) == 1)
     with caplog.at_level(logging.WARNING):
         one.abandon()
     event_loop().soon(ends.set)

@@ -157,10 +157,8 @@ class StageBundle(BundleProcessor, Harness):
         if self._compile and handle.concurrent is None:
             chain = self.factory.chain_of_results(transform)
             calls = stateful_calls(source, operation, handle, context, chain)
-        if calls is None:
-            timers = beam_timers(operation.process_timer, context.timers)
-        else:
-            timers = calls.timers
+        by_beam = beam_timers(operation.process_timer, context.timers)
+        timers = by_beam if calls is None else calls.timers
         flight = operation if isinstance(operation, KeyedOperation) else None
         return StatefulDoFn(context, calls, timers, flight)
 

@@ -380,7 +380,7 @@ class OrderedListCell(Collection, userstate.OrderedListRuntimeState):
 
     def _within(self, *limits: int) -> Iterable[tuple[Timestamp, Any]]:
         stored = self._stored()
-        return self._read_of(lambda: stored.read(*limits), self._decoded, _second_length)
+        return self._read_of(lambda: stored.read(*limits), self._decoded, lambda item: len(item[1]))
 
     def _decoded(self, items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[Timestamp, Any]]:
         kind, place = self.kind, self._place
@@ -418,7 +418,9 @@ class MapCell(_Keyed, MapRuntimeState):
         return default if data is None else kind.decoded(data, self._place)
 
     def items(self) -> Iterable[tuple[Any, Any]]:
-        return self._read_of(self._stored().items, self._decoded, _lengths)
+        return self._read_of(
+            self._stored().items, self._decoded, lambda item: len(item[0]) + len(item[1])
+        )
 
     def _decoded(self, items: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]]:
         kind, place = self.kind, self._place
@@ -449,14 +451,6 @@ def _few(items: Iterable[T], size_of: Callable[[T], int]) -> list[T] | None:
 def micros(timestamp: Any) -> int:
     """A timestamp of a user, in any of Beam's forms, as microseconds."""
     return Timestamp.of(timestamp).micros
-
-
-def _lengths(item: tuple[bytes, bytes]) -> int:
-    return len(item[0]) + len(item[1])
-
-
-def _second_length(item: tuple[int, bytes]) -> int:
-    return len(item[1])
 
 
 class StateKind(NamedTuple):

@@ -32,14 +32,6 @@ def marked(generation: int, payload: bytes) -> bytes:
     return _GENERATION.pack(_MARK, generation) + payload if generation else payload
 
 
-def generation_in(payload: bytes) -> tuple[int, bytes]:
-    """The inverse of ``marked``."""
-    if payload[:1] != _MARK:
-        return 0, payload
-    _, generation = _GENERATION.unpack_from(payload)
-    return generation, payload[_GENERATION.size :]
-
-
 class TimerBound:
     """A limit on the timers that one DoFn sets at the end of time.
 
@@ -69,7 +61,10 @@ class TimerBound:
 
     def fires(self, domain: Domain, time: int, payload: bytes) -> bytes:
         """A timer fires; the rest of its payload."""
-        generation, payload = generation_in(payload) if payload else (0, payload)
+        generation = 0
+        if payload[:1] == _MARK:
+            _, generation = _GENERATION.unpack_from(payload)
+            payload = payload[_GENERATION.size :]
         if self.repeats is not None:
             self.is_on = True
             self._generation, self._domain, self._time = generation, domain, time

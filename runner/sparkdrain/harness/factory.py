@@ -145,7 +145,10 @@ def create_par_do(
         side_inputs=None,
         output_coders=[coders[tag] for tag in tags],
     )
-    operation = _kind(handle, context)(
+    kind: Any = ConcurrentOperation if context is None else KeyedOperation
+    if handle.concurrent is None:
+        kind = operations.DoOperation
+    operation = kind(
         name_context(transform_id, proto),
         spec,
         factory.counter_factory,
@@ -185,12 +188,6 @@ def _sizes(coder: WindowedValueCoder) -> Callable[[Any], int]:
         return size
 
     return size_of
-
-
-def _kind(handle: DoFnHandle, context: KeyedState | None) -> Any:
-    if handle.concurrent is None:
-        return operations.DoOperation
-    return ConcurrentOperation if context is None else KeyedOperation
 
 
 @StageFactory.register_urn(urns.PROCESS_RESTRICTIONS, beam_runner_api_pb2.ParDoPayload)

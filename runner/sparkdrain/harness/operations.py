@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 class SourceOperation(operations.Operation, Inlet):
-    """Feeds the elements of an edge (or an impulse) into a stage."""
+    """Feeds the elements of an edge (or an impulse) into a stage.
+
+    Attributes:
+        targets: the operations that get the elements.
+    """
 
     def __init__(
         self,
@@ -30,16 +34,11 @@ class SourceOperation(operations.Operation, Inlet):
         coder: Any,
     ) -> None:
         super().__init__(name, None, counter_factory, state_sampler)
-        self._targets = list(consumers)
+        self.targets = list(consumers)
         self._coder = coder
         self._compiled: Any = None
         self._size: Any = None
         self._due = SampleSchedule()
-
-    @property
-    def targets(self) -> Sequence[Any]:
-        """The operations that get the elements."""
-        return self._targets
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
@@ -48,15 +47,15 @@ class SourceOperation(operations.Operation, Inlet):
                 self.counter_factory,
                 self.name_context.step_name,
                 0,
-                self._targets,
+                self.targets,
                 self._coder,
                 None,
                 None,
             )
         ]
         self._size = size_sampler(self.receivers[0])
-        if len(self._targets) == 1:
-            self._compiled = getattr(self._targets[0], "process_values", None)
+        if len(self.targets) == 1:
+            self._compiled = getattr(self.targets[0], "process_values", None)
 
     @override
     def feed(self, values: list[Any], context: Any) -> None:
@@ -77,8 +76,15 @@ class SourceOperation(operations.Operation, Inlet):
         for element in elements:
             receive(element)
 
-    def process(self, windowed_value: Any) -> None:
-        self.output(windowed_value)
+    def fed(self, count: int, key: Any, last: Any | None) -> None:
+        """Count elements that others have fed in its place, of which one may be shown.
+
+        Args:
+            key: of ``last``, a windowed value without it.
+        """
+        self.receivers[0].opcounter.element_counter.update(count)
+        if self._size is not None and last is not None:
+            self._size((key, last.value), last)
 
     @override
     def split(self, keep: float) -> list[Any]:

@@ -21,7 +21,6 @@ from sparkdrain.harness.beam import common
 from sparkdrain.harness.call_writer import NOT_FOR_TIMERS, TIMER, CallWriter, arguments_of
 from sparkdrain.harness.compiled.steps import makes_plain_results
 from sparkdrain.harness.record_loop import record_loop
-from sparkdrain.harness.sampling import size_sampler
 from sparkdrain.harness.step_name import raise_named
 from sparkdrain.harness.way_out import way_out
 
@@ -81,7 +80,7 @@ class StatefulCalls:
         loop: feeds many small keys, see ``record_loop``.
         timers: for timers.
         flush: sees to it that all results of calls have left the DoFn; call it while it processes.
-        reraise: names the step in an error of user code as Beam does, once.
+        processing: a context in which the DoFn's step is at work; for feeding elements.
     """
 
     small: Callable[[Any, list[Any]], None]
@@ -89,20 +88,7 @@ class StatefulCalls:
     loop: Callable[..., tuple[int, Any, Any]]
     timers: TimerCalls
     flush: Callable[[], None]
-    reraise: Callable[[BaseException], NoReturn]
-    _operation: Any
-    _source: Any
-    _sample: Callable[[Any, Any], None] | None
-
-    def processing(self) -> Any:
-        """A context in which the DoFn's step is at work; for feeding elements."""
-        return self._operation.scoped_process_state
-
-    def fed(self, count: int, key: Any, last: Any | None) -> None:
-        """Count elements that were fed in a round, of which one may be shown."""
-        self._source.receivers[0].opcounter.element_counter.update(count)
-        if self._sample is not None and last is not None:
-            self._sample((key, last.value), last)
+    processing: Any
 
 
 def stateful_calls(
@@ -119,7 +105,7 @@ def stateful_calls(
         operation: set up.
         chain: takes its results; None: Beam does.
     """
-    asked = _asked(handle) if list(source.targets) == [operation] else None
+    asked = _asked(handle) if source.targets == [operation] else None
     if asked is None:
         return None
     process, passed, timers = asked
@@ -154,10 +140,7 @@ def stateful_calls(
         record_loop(context.small, process, passed, handle_results, reraise),
         TimerCalls(fire_in(context.small), fire_in(context.large), at_work, reraise),
         flush,
-        reraise,
-        operation,
-        source,
-        size_sampler(source.receivers[0]),
+        operation.scoped_process_state,
     )
 
 

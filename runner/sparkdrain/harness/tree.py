@@ -16,8 +16,6 @@ from sparkdrain.harness.compiled.steps import Steps
 from sparkdrain.harness.operations import ProcessRestrictions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from apache_beam.portability.api import beam_fn_api_pb2
 
 
@@ -50,8 +48,11 @@ def made_operations(
 
     steps = Steps(operation, consumers, factory, descriptor) if compiled else None
     factory.entry, factory.steps = entry, steps
-    order = _consumers_first(descriptor, consumers)
-    made = [(id_, operation(id_)) for id_ in order]
+    behind = {  # consumers are made first, since chains may be of any length
+        id_: [consumer for output in proto.outputs.values() for consumer in consumers[output]]
+        for id_, proto in descriptor.transforms.items()
+    }
+    made = [(id_, operation(id_)) for id_ in TopologicalSorter(behind).static_order()]
     for id_, op in made:
         if steps is not None and isinstance(op, ProcessRestrictions):
             step = steps.results(id_)
@@ -73,14 +74,3 @@ def _consumers(
             if tag not in sides:
                 consumers[pcollection].append(id_)
     return consumers
-
-
-def _consumers_first(
-    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, consumers: dict[str, list[str]]
-) -> Iterable[str]:
-    """All transforms, each behind those that take its outputs; chains may be of any length."""
-    behind = {
-        id_: [consumer for output in proto.outputs.values() for consumer in consumers[output]]
-        for id_, proto in descriptor.transforms.items()
-    }
-    return TopologicalSorter(behind).static_order()

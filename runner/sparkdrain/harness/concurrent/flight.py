@@ -91,6 +91,9 @@ class StepFlight:
         metrics: where the step counts.
         call: starts an attempt: ``call(element)``. What it returns is awaited and collected.
         plain_call: the same for a plain element: ``plain_call(value)``.
+
+    Attributes:
+        inside: how many elements were pushed and not taken.
     """
 
     def __init__(
@@ -109,7 +112,7 @@ class StepFlight:
         self._call = call
         self._plain_call: Any = plain_call
         # Of the slot's thread.
-        self._inside = 0
+        self.inside = 0
         self._arrived: deque[Any] = deque()
         self._is_ordered = settings.order == "input"
         self._most_running = settings.max_in_flight
@@ -134,11 +137,6 @@ class StepFlight:
 
     # --- the slot's thread --------------------------------------------------------------------
 
-    @property
-    def inside(self) -> int:
-        """How many elements were pushed and not taken."""
-        return self._inside
-
     def let_in(self, most: int) -> None:
         """Let up to so many elements be inside from now on."""
         self._most = most
@@ -146,12 +144,7 @@ class StepFlight:
     @property
     def is_full(self) -> bool:
         """Whether the caller has to wait before it pushes another element."""
-        return self._inside >= self._most
-
-    @property
-    def in_flight(self) -> int:
-        """How many attempts run; from any thread, about."""
-        return len(self._running)
+        return self.inside >= self._most
 
     def push(self, element: ElementInFlight | tuple[Any, Any]) -> bool:
         """Hand an element over. It starts when its turn comes.
@@ -163,14 +156,14 @@ class StepFlight:
         Returns:
             Whether the caller has to ``take`` elements or to wait before it goes on.
         """
-        self._inside += 1
+        self.inside += 1
         if self._is_ordered:
             self._arrived.append(element)
         self._queue.append(element)
         if not self._is_awake and len(self._workers) < self._most_running:
             self._is_awake = True
             self._loop.soon(self._pump)
-        return self._inside >= self._most or bool(self._complete) or self._error is not None
+        return self.inside >= self._most or bool(self._complete) or self._error is not None
 
     def take(self) -> list[Any]:
         """Elements that are complete, in the order in which their results may leave.
@@ -191,7 +184,7 @@ class StepFlight:
                 taken.append(arrived.popleft())
         else:
             taken = [complete.popleft() for _ in range(len(complete))]
-        self._inside -= len(taken)
+        self.inside -= len(taken)
         return taken
 
     def wait(self, seconds: float = math.inf) -> None:

@@ -244,22 +244,20 @@ class ConcurrentOperation(operations.DoOperation):
 
     def _carry(self, carrier: Carrier) -> None:
         """Keep what came in this bundle and does not land soon."""
+        is_ordered = self._concurrent.settings.order != "none"
         with self.scoped_process_state:
             end = time.monotonic() + carrier.patience
             while self._new and (left := end - time.monotonic()) > 0:
                 self._wait(left)
                 self._hand_on()
-            for element in self._new:
-                element.number = self._kept(element, carrier)
+            try:
+                for element in self._new:
+                    windowed, failed = element.windowed, element.failed
+                    element.number = carrier.keep(windowed, failed, is_ordered=is_ordered)
+            except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+                add_note(error, "[an element in flight has to be encoded to be carried over]")
+                raise_named(error, self.name_context)
             self._new.clear()
-
-    def _kept(self, element: ElementInFlight, carrier: Carrier) -> int:
-        is_ordered = self._concurrent.settings.order != "none"
-        try:
-            return carrier.keep(element.windowed, element.failed, is_ordered=is_ordered)
-        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
-            add_note(error, "[an element in flight has to be encoded to be carried over]")
-            raise_named(error, self.name_context)
 
     def teardown(self) -> None:
         self.flight.abandon()

@@ -16,7 +16,6 @@ from typing_extensions import override
 from sparkdrain.harness.keyed.due import Due
 from sparkdrain.harness.keyed.errors import tell_key
 from sparkdrain.harness.keyed.worker import KeyTurn
-from sparkdrain.harness.sampling import size_sampler
 from sparkdrain.watermarks.frontier import END
 from timers_state import Domain
 
@@ -101,7 +100,6 @@ class FlightFeeder:
         decode_key: Callable[[bytes], Any],
     ) -> None:
         self._source = source
-        self._sample = size_sampler(source.receivers[0])
         self._operation = operation
         self._context = context
         self._decode_key = decode_key
@@ -134,10 +132,8 @@ class FlightFeeder:
                 operation.make_room(operation.add_some(encoded, decode_key, some))
         operation.fed()
         if self._count:
-            self._source.receivers[0].opcounter.element_counter.update(self._count)
-            if self._sample is not None:
-                encoded, element = self._last
-                self._sample((decode_key(encoded), element.value), element)
+            encoded, element = self._last
+            self._source.fed(self._count, decode_key(encoded), element)
 
     def _counted(self, encoded: bytes, lists: Iterable[list[Any]]) -> Iterator[list[Any]]:
         for elements in lists:

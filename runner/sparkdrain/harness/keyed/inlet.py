@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sparkdrain.harness.operations import SourceOperation
     from sparkdrain.harness.small_place import SmallPlace
     from sparkdrain.harness.stateful import StatefulCalls
-    from sparkdrain.shuffle.coding import ElementCoding
 
 
 class CalledInlet(KeyedInlet):
@@ -75,9 +74,9 @@ def _feeder(
 ) -> BeamFeeder | CallingFeeder | FlightFeeder:
     for dofn in dofns:
         if dofn.calls is not None:  # then the edge feeds no other transform
-            return CallingFeeder(dofn.calls, dofn.context, edge.decode_key, edge.coding)
+            return CallingFeeder(source, dofn.calls, dofn.context, edge)
     flights = [dofn.flight for dofn in dofns if dofn.flight is not None]
-    if flights and list(source.targets) == flights[:1]:
+    if flights and source.targets == flights[:1]:
         return FlightFeeder(source, flights[0], dofns[0].context, edge.decode_key)
     others = [dofn.context for dofn in dofns if dofn.flight is None]
     return BeamFeeder(source.feed_windowed, others, edge.decode_key, flights)
@@ -152,16 +151,13 @@ class CallingFeeder:
     """Calls the only DoFn behind a source."""
 
     def __init__(
-        self,
-        calls: StatefulCalls,
-        context: KeyedState,
-        decode_key: Callable[[bytes], Any],
-        coding: ElementCoding,
+        self, source: SourceOperation, calls: StatefulCalls, context: KeyedState, edge: KeyedEdge
     ) -> None:
+        self._source = source
         self._calls = calls
         self._context = context
-        self._decode_key = decode_key
-        self._coding = coding
+        self._decode_key = edge.decode_key
+        self._coding = edge.coding
         self._count = 0
         self._last: tuple[Any, Any] = (None, None)
 
@@ -184,14 +180,14 @@ class CallingFeeder:
         def feed_key(encoded: bytes, chunks: Any) -> None:
             self._feed_key(encoded, elements(chunks))
 
-        with calls.processing():
+        with calls.processing:
             count, key, element = calls.loop(keys, self._decode_key, one_by_one, feed_key, tell_key)
             if count:
                 self._count += count
                 self._last = key, element
             calls.flush()
         if self._count:
-            calls.fed(self._count, *self._last)
+            self._source.fed(self._count, *self._last)
 
     def _feed_key(self, encoded: bytes, lists: Iterable[list[Any]]) -> None:
         """Feed all elements of a key."""
@@ -204,7 +200,7 @@ class CallingFeeder:
                 try:
                     call(key, elements)
                 except BaseException as error:  # noqa: BLE001 - raised again, with the step's name
-                    self._calls.reraise(error)
+                    self._calls.timers.reraise(error)
                 if elements:
                     element = elements[-1]
                 if place.is_outgrown:
