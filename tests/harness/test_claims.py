@@ -6,8 +6,8 @@ from apache_beam.io.iobase import RestrictionTracker
 from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.runners.common import DoFnSignature
 
-from sparkdrain.harness.claims import ClaimGate, sees_windows
 from sparkdrain.harness.limits import Allowance
+from sparkdrain.harness.restrictions import ClaimGate, sees_windows
 from tests.support.restrictions import UpTo
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.internal import pickler
 from apache_beam.options.value_provider import RuntimeValueProvider
+from apache_beam.portability.common_urns import side_inputs
 from apache_beam.pvalue import SideInputData
 from apache_beam.runners.worker.bundle_processor import StateBackedSideInputMap
 from apache_beam.transforms import sideinputs
@@ -16,17 +17,17 @@ from apache_beam.transforms.core import DoFnInfo
 
 from sparkdrain.harness.compiled.windowing import with_one_global_window
 from sparkdrain.harness.concurrent.dofn import concurrent_dofn
-from sparkdrain.harness.concurrent.loaded_sides import LoadedSideInputs
 from sparkdrain.harness.drain_hook import DrainHook, drain_hook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from apache_beam.portability.api import beam_runner_api_pb2
 
     from sparkdrain.concurrency.settings import AsyncStep
     from sparkdrain.harness.concurrent.dofn import ConcurrentDoFn
 
+_MULTIMAP = side_inputs.MULTIMAP.urn
 # Beam's operations take a DoFn as bytes and load it three times. The bytes we give them name an
 # entry here, so that one instance serves the operation and the compiled stage alike.
 _LOADED: dict[int, Any] = {}
@@ -90,9 +91,6 @@ def load_dofn(
 
     Args:
         factory: the maker of the stage's operations.
-        transform_id: the ParDo's transform.
-        proto: the ParDo.
-        payload: its payload.
         chosen: what an option says of how it waits.
     """
     data = DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
@@ -147,3 +145,41 @@ def _side_inputs(
         )
         for tag, view in views
     ]
+
+
+class LoadedSideInputs(StateBackedSideInputMap):
+    """A side input that is in memory before user code iterates over it or looks a key up in it.
+
+    User code runs beside the slot's thread, and the state that has a stream's side inputs belongs
+    to that thread. In batch jobs side inputs are in files, which any thread may read.
+    """
+
+    def __getitem__(self, window: Any) -> Any:
+        """What user code gets for a window of its element; called in the slot's thread."""
+        target = self._side_input_data.window_mapping_fn(window)
+        if target not in self._cache:
+            self._cache[target] = self._load(target, super().__getitem__(window))
+        return self._cache[target]
+
+    def _load(self, target: Any, view: Any) -> Any:
+        handler, transform, tag = self._state_handler, self._transform_id, self._tag
+        if handler.is_for_all_threads(transform, tag):
+            return view
+        if self._side_input_data.access_pattern != _MULTIMAP:
+            # What is no iterable of Beam's was made of one just now: a list, a value.
+            return list(view) if hasattr(view, "_state_handler") else view
+        window, coder = self._target_window_coder.encode(target), self._element_coder
+        values = handler.by_key(transform, tag, window, coder.value_coder())
+        loaded = _LoadedMultimap(values, coder.key_coder().get_impl())
+        return self._side_input_data.view_fn(loaded)
+
+
+class _LoadedMultimap:
+    """The values of each key. A key that is not there has none."""
+
+    def __init__(self, values: Mapping[bytes, list[Any]], key_impl: Any) -> None:
+        self._values = values
+        self._encode = key_impl.encode_nested
+
+    def __getitem__(self, key: Any) -> list[Any]:
+        return self._values.get(self._encode(key), [])

@@ -17,21 +17,15 @@ from sparkdrain.harness.beam import (
     name_context,
     operations,
 )
-from sparkdrain.harness.claims import ClaimGate, sees_windows
 from sparkdrain.harness.combining import COMBINES
 from sparkdrain.harness.compiled.chain import LazyChain
-from sparkdrain.harness.compiled.steps import takes_element_only
 from sparkdrain.harness.concurrent.loop import event_loop
 from sparkdrain.harness.concurrent.operation import ConcurrentOperation
 from sparkdrain.harness.dofn import DoFnHandle, load_dofn
 from sparkdrain.harness.keyed.operation import KeyedOperation
 from sparkdrain.harness.keyed_state import KeyedState
-from sparkdrain.harness.operations import (
-    ProcessRestrictions,
-    ReadFromImpulse,
-    SinkOperation,
-    SourceOperation,
-)
+from sparkdrain.harness.operations import ReadFromImpulse, SinkOperation, SourceOperation
+from sparkdrain.harness.restrictions import ClaimGate, ProcessRestrictions, sees_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -168,8 +162,6 @@ def create_par_do(
                 *parts,
                 event_loop(),
                 carrier,
-                is_simple=takes_element_only(handle),
-                has_sides=bool(payload.side_inputs),
                 most_bytes=factory.flight_bytes,
                 size_of=_sizes(factory.main_input_coder(proto, payload)),
             )

@@ -1,4 +1,4 @@
-"""The operations that stand at the ends of a stage, and those that read from sources."""
+"""The operations that stand at the ends of a stage, and what reads a source as a whole."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from sparkdrain.harness.sampling import SampleSchedule, size_sampler
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sparkdrain.harness.claims import ClaimGate
-    from sparkdrain.harness.compiled.emission import Emission
     from sparkdrain.harness.harness import Writer
 
 
@@ -103,23 +101,6 @@ class SinkOperation(operations.Operation):
 
     def process(self, windowed_value: Any) -> None:
         self.writer.write(windowed_value.value, windowed_value)
-
-
-class ProcessRestrictions(operations.SdfProcessSizedElements):
-    """Beam's; its frame on the stack tells the step in an error, which Beam does not do here."""
-
-    claims: ClaimGate
-    by_window: bool
-    """Whether an element is processed once for each of its windows."""
-    emission: Emission | None = None
-    """Where the DoFn's results go, if not through Beam's output handler."""
-
-    def process(self, windowed_value: Any) -> None:
-        if self.emission is not None:
-            # Beam makes a context of its own for each of several windows.
-            alone = not self.by_window or len(windowed_value.windows) == 1
-            self.emission.context = windowed_value if alone else None
-        super().process(windowed_value)
 
 
 class ReadFromImpulse(operations.ImpulseReadOperation):

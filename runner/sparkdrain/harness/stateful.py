@@ -128,17 +128,16 @@ def stateful_calls(
     def feed_in(place: LargePlace | SmallPlace) -> Any:
         return CallWriter(place, handle_results).feed(process, passed)
 
-    def fire_in(place: LargePlace | SmallPlace) -> Fire:
-        return {
-            spec.name.encode(): CallWriter(place, handle_results).fire(method)
-            for spec, method in timers.items()
-        }
-
     return StatefulCalls(
         feed_in(context.small),
         feed_in(context.large),
         record_loop(context.small, process, passed, handle_results, reraise),
-        TimerCalls(fire_in(context.small), fire_in(context.large), at_work, reraise),
+        TimerCalls(
+            _fire_in(context.small, timers, handle_results),
+            _fire_in(context.large, timers, handle_results),
+            at_work,
+            reraise,
+        ),
         flush,
         operation.scoped_process_state,
     )
@@ -181,12 +180,20 @@ def flight_calls(
     _, passed, timers = asked
 
     def calls_in(place: SmallPlace | LargePlace) -> FlightCalls:
-        return FlightCalls(
-            CallWriter(place).start(process, passed),
-            {spec.name.encode(): CallWriter(place).fire(each) for spec, each in timers.items()},
-        )
+        return FlightCalls(CallWriter(place).start(process, passed), _fire_in(place, timers))
 
     return calls_in
+
+
+def _fire_in(
+    place: SmallPlace | LargePlace,
+    timers: dict[Any, Any],
+    handle_results: Callable[..., None] | None = None,
+) -> Fire:
+    return {
+        spec.name.encode(): CallWriter(place, handle_results).fire(method)
+        for spec, method in timers.items()
+    }
 
 
 def _asked(handle: DoFnHandle) -> tuple[Any, list[Argument], dict[Any, Any]] | None:

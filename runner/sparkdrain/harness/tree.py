@@ -10,10 +10,9 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.graph import urns
 from sparkdrain.harness.beam import memoize, proto_utils
-from sparkdrain.harness.compiled.chain import CompiledOperation
-from sparkdrain.harness.compiled.emission import Emission
+from sparkdrain.harness.compiled.chain import CompiledOperation, Emission
 from sparkdrain.harness.compiled.steps import Steps
-from sparkdrain.harness.operations import ProcessRestrictions
+from sparkdrain.harness.restrictions import ProcessRestrictions
 
 if TYPE_CHECKING:
     from apache_beam.portability.api import beam_fn_api_pb2

@@ -9,19 +9,20 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from sparkdrain.graph import urns
 from sparkdrain.harness.beam import (
+    FLUSHED_AT,
     BeamTransformFactory,
     BundleProcessor,
     DataInputOperation,
     bundle_processor,
     create_pardo_operation,
 )
-from sparkdrain.harness.channel.sink import ChannelSink
 from sparkdrain.harness.channel.source import ChannelSource
 from sparkdrain.harness.combining import COMBINES
 from sparkdrain.harness.compiled.chain import CompiledOperation
 from sparkdrain.harness.compiled.tracker import StepTimes, StepTracker
 from sparkdrain.harness.dofn import DoFnHandle, load_dofn
 from sparkdrain.harness.tree import made_operations
+from sparkdrain.shuffle.coding import metadata_coder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,3 +167,33 @@ class ChannelProcessor(BundleProcessor):
             self._times.stop()
         for handle in self._dofns.values():
             handle.close()
+
+
+class ChannelSink:
+    """Writes what Beam's ``DataOutputOperation`` would write, to the same stream.
+
+    The metadata of elements (time, windows and pane) is encoded once for those that share it.
+    """
+
+    def __init__(self, operation: Any) -> None:
+        self._operation = operation
+        coder = operation.windowed_coder
+        self._encode = coder.wrapped_value_coder.get_impl().encode_to_stream
+        self._encode_metadata = metadata_coder(coder.window_coder).get_impl().encode
+        self._context: Any = None
+        self._metadata = b""
+
+    def write(self, value: Any, context: Any) -> None:
+        """Write an element.
+
+        Raises:
+            Exception: the coder of the PCollection cannot encode it.
+        """
+        if context is not self._context:
+            self._metadata = self._encode_metadata(context.with_value(None))
+            self._context = context
+        stream = self._operation.output_stream
+        stream.write(self._metadata)
+        self._encode(value, stream, True)
+        if stream.size() > FLUSHED_AT:
+            stream.maybe_flush()

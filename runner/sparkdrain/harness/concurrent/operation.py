@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkdrain.harness.beam import operations
-from sparkdrain.harness.claims import sees_windows
+from sparkdrain.harness.compiled.steps import takes_element_only
 from sparkdrain.harness.concurrent.element import ElementInFlight
 from sparkdrain.harness.concurrent.flight import StepFlight
 from sparkdrain.harness.concurrent.room import FlightRoom
 from sparkdrain.harness.concurrent.threads import Threads
 from sparkdrain.harness.concurrent.tracker import ELEMENT, StepMetrics
+from sparkdrain.harness.restrictions import sees_windows
 from sparkdrain.harness.step_name import raise_named
 from sparkdrain.harness.way_out import way_out
 from sparkdrain.notes import add_note
@@ -49,8 +50,6 @@ class ConcurrentOperation(operations.DoOperation):
         loop: EventLoop,
         carrier: Carrier | None,
         *,
-        is_simple: bool,
-        has_sides: bool,
         most_bytes: int,
         size_of: Callable[[Any], int],
     ) -> None:
@@ -62,16 +61,15 @@ class ConcurrentOperation(operations.DoOperation):
             chain: what takes its results, or None if Beam does.
             loop: where user code runs.
             carrier: keeps what is in flight when a bundle ends; None: a bundle waits for that.
-            is_simple: ``process`` takes nothing but an element.
-            has_sides: it takes side inputs.
             most_bytes: that elements in flight may take.
             size_of: tells about how many bytes a windowed value takes.
         """
         self._concurrent = concurrent
         self._handle = handle
         self._chain = chain
-        self._is_simple = is_simple
-        self._by_window = has_sides or sees_windows(handle.dofn)
+        # Whether ``process`` takes nothing but an element, or is called for each window.
+        self._is_simple = takes_element_only(handle)
+        self._by_window = bool(handle.side_inputs) or sees_windows(handle.dofn)
         self._by_key = concurrent.settings.order == "by_key"
         self._context: Any = None
         self._threads: Threads | None = None
@@ -87,7 +85,7 @@ class ConcurrentOperation(operations.DoOperation):
         self._room = FlightRoom(name, chosen.max_in_flight, most_bytes)
         self.flight.let_in(self._room.most)
         is_free = chosen.order == "none" and chosen.timeout is None and self._carrier is None
-        self._is_plain = is_simple and concurrent.waits and is_free
+        self._is_plain = self._is_simple and concurrent.waits and is_free
         concurrent.begin(loop, metrics.as_step, self._hand_over)
 
     # --- elements in --------------------------------------------------------------------------

@@ -6,6 +6,7 @@ starts. Other keys go on beside it.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from sparkdrain.harness.harness import Elements
-    from sparkdrain.harness.keyed.carrying import CarriedKeys, HeldKey
+    from sparkdrain.harness.keyed.carrying import CarriedKeys
     from sparkdrain.harness.keyed.due import StatefulDoFn
     from sparkdrain.harness.keyed.operation import KeyedOperation
     from sparkdrain.harness.keyed.worker import KeyWorker
@@ -83,14 +84,7 @@ class TimersTurn(KeyTurn):
 
 
 class FlightFeeder:
-    """Feeds the only DoFn behind a source.
-
-    Args:
-        source: its elements are counted.
-        operation: what runs the DoFn.
-        context: its state.
-        decode_key: makes a key of its bytes, by the coder of the input.
-    """
+    """Feeds the only DoFn behind a source, in whose place it counts."""
 
     def __init__(
         self,
@@ -164,17 +158,15 @@ class DueInFlight(Due):
 
     def _fire_ahead(self, carried: CarriedKeys) -> bool:
         """Fire timers that elements of their keys wait for; whether all have fired."""
-        keys = carried.to_fire()
-        turns = (self._ahead_of(held) for held in keys)
-        self._operation.fire_turns(lambda: next(turns, None))
+        keys, turns = carried.to_fire(), deque[TimersTurn]()
+        for held in keys:
+            due = held.due
+            assert due is not None
+            up_to = replace(self._up_to, event=due.event, processing=due.processing)
+            turns.append(TimersTurn(held.encoded, held.key, self._context, up_to, due.processing))
+        self._operation.fire_turns(lambda: turns.popleft() if turns else None)
         have_fired = [carried.fired(held) for held in keys]
         return all(have_fired)
-
-    def _ahead_of(self, held: HeldKey) -> TimersTurn:
-        due = held.due
-        assert due is not None
-        up_to = replace(self._up_to, event=due.event, processing=due.processing)
-        return TimersTurn(held.encoded, held.key, self._context, up_to, due.processing)
 
     @override
     def _forget_all(self) -> bool:
