@@ -51,7 +51,6 @@ class OperatedRestrictions(RestrictionInlet):
     """Processes restrictions by Beam's operation.
 
     Args:
-        transform: the DoFn's.
         operation: a ``ProcessRestrictions``.
         feed: takes restrictions that were never processed before.
         take_deferred: see ``Harness.take_deferred``.

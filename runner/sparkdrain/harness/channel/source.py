@@ -13,6 +13,8 @@ from sparkdrain.shuffle.coding import metadata_coder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sparkdrain.harness.compiled.chain import CompiledOperation
+
 # Counters follow after so many elements, or about so many seconds, if elements take long.
 _AT_ONCE: Final = 4096
 _LONG_SECONDS: Final = 0.05
@@ -33,11 +35,10 @@ class ChannelSource:
     no element costs a lock.
 
     Args:
-        operation: Beam's, set up; its only consumer is a compiled chain.
-        chain: the chain (``CompiledOperation``).
+        operation: Beam's, set up; ``chain`` is its only consumer.
     """
 
-    def __init__(self, operation: Any, chain: Any) -> None:
+    def __init__(self, operation: Any, chain: CompiledOperation) -> None:
         self._operation = operation
         self._chain = chain
         coder = operation.windowed_coder

@@ -37,7 +37,6 @@ class LazyChain:
     """A step and everything behind it; names the step in errors.
 
     Args:
-        step: the first one.
         factory: the maker of the stage's operations.
         observe: see ``Emitter``.
     """

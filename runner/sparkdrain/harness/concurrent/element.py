@@ -16,11 +16,7 @@ class ElementInFlight:
         args, kwargs: what ``process`` is called with.
         key: elements of one key are processed one after the other; None: it has none.
         results: what was made of it, if it is complete.
-        is_complete: whether it is.
-        began: when the present attempt began, in seconds of the loop's clock.
-        is_armed: whether that attempt is under a time limit.
-        is_overdue: whether that limit has ended the attempt.
-        task: what runs the attempt.
+        task, began, is_armed, is_overdue: see ``Limited``.
         thread: where it runs, if in a thread of the pool.
         failed: how many attempts have failed.
         updates: changes of metrics, which count when its results leave; None: they count at once.

@@ -65,7 +65,6 @@ class _Worker:
     """A task that processes one element after the other.
 
     Attributes:
-        task: the task.
         element: the present one.
         made: the coroutine, or the like, that user code has made for it.
     """
@@ -87,8 +86,6 @@ class StepFlight:
     Args:
         name: the step's full name.
         settings: how many are in flight, and what becomes of them.
-        loop: this process's event loop.
-        metrics: where the step counts.
         call: starts an attempt: ``call(element)``. What it returns is awaited and collected.
         plain_call: the same for a plain element: ``plain_call(value)``.
 

@@ -28,11 +28,7 @@ _OF_SIGNALS: Final = "_read_from_self"
 
 
 class StepLoop(Protocol):
-    """Where the methods of an asynchronous DoFn run.
-
-    Attributes:
-        loop: the event loop.
-    """
+    """Where the methods of an asynchronous DoFn run."""
 
     loop: asyncio.AbstractEventLoop
 

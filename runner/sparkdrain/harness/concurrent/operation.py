@@ -56,8 +56,6 @@ class ConcurrentOperation(operations.DoOperation):
         """What it needs to know before it is set up.
 
         Args:
-            concurrent: how the DoFn is called.
-            handle: what has the loaded DoFn.
             chain: what takes its results, or None if Beam does.
             loop: where user code runs.
             carrier: keeps what is in flight when a bundle ends; None: a bundle waits for that.

@@ -16,11 +16,7 @@ ELEMENT: Final[contextvars.ContextVar[Any]] = contextvars.ContextVar("sparkdrain
 
 
 class StepMetrics:
-    """Stands in for a state sampler where one step runs: its metrics are the step's.
-
-    Args:
-        operation: what runs the step.
-    """
+    """Stands in for a state sampler where one step runs: its metrics are the step's."""
 
     def __init__(self, operation: Any) -> None:
         self._operation = operation

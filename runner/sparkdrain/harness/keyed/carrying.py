@@ -78,11 +78,6 @@ class Arrived:
 class HeldKey(KeyTurn):
     """A key with elements that have not landed; the turn of those that are not behind.
 
-    Args:
-        encoded, key: the key.
-        records: the DoFn's small keys.
-        flight: the step's keys in flight.
-
     Attributes:
         waiting: elements that have not started.
         inside: all that have not landed and are not behind, in arrival order.
@@ -138,16 +133,7 @@ class HeldKey(KeyTurn):
 
 
 class CarriedKeys(KeysCarried):
-    """The keys of one step whose elements may outlast their round.
-
-    Args:
-        flight: the step's keys in flight.
-        context: its state.
-        carrier: keeps elements.
-
-    Attributes:
-        held: by key.
-    """
+    """The keys of one step whose elements may outlast their round."""
 
     def __init__(self, flight: KeysInFlight, context: KeyedState, carrier: Carrier) -> None:
         self._flight = flight

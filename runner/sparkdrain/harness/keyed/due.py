@@ -53,8 +53,6 @@ class Due:
     of all other keys.
 
     Args:
-        dofn: whose timers fire.
-        up_to: what is due.
         decode_key: makes a key of its bytes, by the coder of the DoFn's input.
     """
 
@@ -159,8 +157,7 @@ class Firing:
     """Fires the timers of one DoFn's keys in one place, key after key.
 
     Args:
-        place: where the keys have their turns.
-        up_to, decode_key: see ``Due``.
+        decode_key: see ``Due``.
     """
 
     def __init__(
@@ -191,7 +188,6 @@ class Firing:
         """Fire timers of a key until none is due, or the budget is spent.
 
         Args:
-            encoded: the key.
             of_clock: whether timers of processing time fire too, after those of event time.
         """
         with self.at_work():

@@ -99,8 +99,6 @@ class KeysInFlight:
         name: the step's full name.
         settings: how many keys are in flight, and for how long an element may be.
         loop: runs in the slot's thread.
-        metrics: where the step counts.
-        new_worker: makes a worker.
     """
 
     def __init__(

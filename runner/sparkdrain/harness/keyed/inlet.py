@@ -31,7 +31,6 @@ class CalledInlet(KeyedInlet):
     """Calls the stateful DoFns behind an edge, by generated code where possible, else by Beam.
 
     Args:
-        edge: the edge.
         source: takes windowed values for all consumers of the edge.
         dofns: those that use state or timers, by transform.
     """

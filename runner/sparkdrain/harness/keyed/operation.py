@@ -58,17 +58,7 @@ class KeyedOperation(operations.DoOperation):
         *,
         most_bytes: int,
     ) -> None:
-        """What it needs to know before it is set up.
-
-        Args:
-            concurrent: how the DoFn is called.
-            handle: what has the loaded DoFn.
-            chain: what takes its results, or None if Beam does.
-            loop: where user code runs.
-            carrier: keeps what is in flight when a bundle ends; None: a bundle waits for that.
-            state: the DoFn's state and timers.
-            most_bytes: that keys in flight may take.
-        """
+        """As ``ConcurrentOperation.prepare``, of a DoFn with state and timers."""
         self._concurrent = concurrent
         self._handle = handle
         self._chain = chain

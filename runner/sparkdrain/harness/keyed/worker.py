@@ -85,16 +85,14 @@ class KeyWorker:
     """Takes the turns of keys.
 
     Args:
-        context: the state of the DoFn.
         calls_in: makes the calls of the DoFn for a place.
 
     Attributes:
-        task: what runs it.
         turn: the present one.
         made: the coroutine, or the like, that user code has made for the present element.
         place: where state of the key is that has its turn.
         calls: for this place.
-        began, is_armed, is_overdue: see ``Limited``.
+        task, began, is_armed, is_overdue: see ``Limited``.
     """
 
     began = 0.0
