@@ -64,6 +64,7 @@ class KeyPlace(Protocol):
 
     def has_one_timer(self) -> bool:
         """Whether ``record`` is a ``Record`` with a single event timer without a dynamic tag."""
+        return False
 
     def set_timer(self, name: TimerName, time: int, payload: bytes) -> None:
         """Set a timer that follows processing time, or has a dynamic tag."""

@@ -19,7 +19,7 @@ from timers_state.large.key import LargeKey
 if TYPE_CHECKING:
     from sparkdrain.harness.drain_timers import TimerBound
     from sparkdrain.harness.key_place import DofnState, DueTimer
-    from timers_state import Domain, KeyScope
+    from timers_state import Domain
     from timers_state.due.ahead import StoredTimer
     from timers_state.keys import TimerName
 
@@ -125,10 +125,6 @@ class LargePlace(KeyPlace):
         return self._turn.number(family)
 
     @override
-    def has_one_timer(self) -> bool:
-        return False
-
-    @override
     def keep(self) -> None:
         expiry_of = self.expiry_of
         if self._is_kept or expiry_of is None:
@@ -145,14 +141,12 @@ class LargePlace(KeyPlace):
 
     @override
     def set_timer(self, name: TimerName, time: int, payload: bytes) -> None:
-        record = self.record
         self.keep()
-        record.set_other(record, name, time, payload)
+        self.record.set_other(self.record, name, time, payload)
 
     @override
     def clear_timer(self, name: TimerName) -> None:
-        record = self.record
-        record.clear_other(record, name)
+        self.record.clear_other(self.record, name)
 
     # --- timers that fire ---------------------------------------------------------------------
 
@@ -165,7 +159,7 @@ class LargePlace(KeyPlace):
             event: event time up to which timers are due.
             processing: the same for processing time; None if no timer follows that.
         """
-        scope = self._scope()
+        scope = self._turn.scope()
         found = scope.timers(EVENT).pop_due(event)
         domain = EVENT
         if found is None:
@@ -199,7 +193,7 @@ class LargePlace(KeyPlace):
         """All that the store has up to a time was taken; whether ``pop_due`` may have more."""
         if not self._turn.is_open:
             return False
-        self._scope().timers(EVENT).none_until(horizon)
+        self._turn.scope().timers(EVENT).none_until(horizon)
         return True
 
     def expire(self, up_to: int) -> None:
@@ -207,7 +201,7 @@ class LargePlace(KeyPlace):
 
         A window that still has timers lasts until they have fired: call ``expire_window`` then.
         """
-        for timer in self._scope().timers(EXPIRY).due(up_to):
+        for timer in self._turn.scope().timers(EXPIRY).due(up_to):
             self._expire(timer.window)
 
     def expire_window(self, window: Any) -> None:
@@ -225,11 +219,8 @@ class LargePlace(KeyPlace):
         self._overlay.forget_all(self._state_id)
 
     def _expire(self, section: bytes) -> None:
-        scope = self._scope()
+        scope = self._turn.scope()
         if any(scope.timers(d).is_any_set(section) for d in (EVENT, PROCESSING)):
             return
         self._known.discard((self._turn.key, section))
         scope.forget_window(section)
-
-    def _scope(self) -> KeyScope:
-        return self._turn.scope()

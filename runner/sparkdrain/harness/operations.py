@@ -74,14 +74,14 @@ class SourceOperation(operations.Operation, Inlet):
         for element in elements:
             receive(element)
 
-    def fed(self, count: int, key: Any, last: Any | None) -> None:
-        """Count elements that others have fed in its place, of which one may be shown.
+    def fed(self, count: int, key: Any, last: Any) -> None:
+        """Count elements that others have fed in its place, and sample the size of the last one.
 
         Args:
             key: of ``last``, a windowed value without it.
         """
         self.receivers[0].opcounter.element_counter.update(count)
-        if self._size is not None and last is not None:
+        if self._size is not None:
             self._size((key, last.value), last)
 
     @override

@@ -45,8 +45,6 @@ class TimerCalls:
     """The calls of one DoFn for timers that fire.
 
     Attributes:
-        small: for small keys.
-        large: for large keys.
         at_work: while timers fire, the step of the DoFn is at work; then all results have left it.
         reraise: names the step in an error of user code as Beam does, once.
     """
@@ -63,7 +61,6 @@ class FlightCalls:
 
     Attributes:
         start: ``start(key, element)``: for an element with one window.
-        fire: for timers.
     """
 
     start: Callable[[Any, Any], Any]
@@ -76,9 +73,7 @@ class StatefulCalls:
 
     Attributes:
         small: ``feed(key, elements)`` for small keys: windowed values that have no key in them.
-        large: the same for large keys.
         loop: feeds many small keys, see ``record_loop``.
-        timers: for timers.
         flush: sees to it that all results of calls have left the DoFn; call it while it processes.
         processing: a context in which the DoFn's step is at work; for feeding elements.
     """

@@ -37,7 +37,7 @@ from timers_state import Domain
 from timers_state.small.record import times_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from sparkdrain.harness.harness import Carrier
     from sparkdrain.harness.keyed.flight import KeysInFlight
@@ -109,12 +109,6 @@ class HeldKey(KeyTurn):
         """Whether all have landed that had started, and others wait."""
         return bool(self.waiting) and len(self.waiting) == len(self.inside)
 
-    def add(self, arrived: Iterable[Arrived]) -> None:
-        """Further elements, also while the turn goes on."""
-        for each in arrived:
-            self.waiting.append(each)
-            self.inside.append(each)
-
     @override
     def steps(self, worker: KeyWorker) -> Iterator[tuple[Any, Any]]:
         key, encoded = self.key, self.encoded
@@ -181,8 +175,10 @@ class CarriedKeys(KeysCarried):
         records.beside.add(encoded)
         return True
 
-    def _add(self, held: HeldKey, arrived: Iterable[Arrived]) -> None:
-        held.add(arrived)
+    def _add(self, held: HeldKey, arrived: Sequence[Arrived]) -> None:
+        """Further elements, also while the turn goes on."""
+        held.waiting.extend(arrived)
+        held.inside.extend(arrived)
         if held.waiting and held.encoded not in self._flight.turns:
             self._flight.begin(held)
 

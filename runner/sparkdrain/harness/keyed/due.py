@@ -64,8 +64,8 @@ class Due:
         self._large = context.large
         self._up_to = up_to
         context.bound.repeats = up_to.repeats
-        self._of_small = Firing(dofn, context.small, up_to, decode_key)
-        self._of_large = Firing(dofn, context.large, up_to, decode_key)
+        self._of_small = Firing(context.small, dofn.timers, up_to, decode_key)
+        self._of_large = Firing(context.large, dofn.timers, up_to, decode_key)
         self._began = False
 
     def fire(self) -> bool:
@@ -126,7 +126,9 @@ class Due:
         while (key := self._overlay.next_due(self._state_id, domain, up_to)) is not None:
             if self._is_over():
                 return False
-            self._firing_of(key).fire(key, of_clock=of_clock)
+            firing = self._firing_of(key)
+            with firing.at_work():
+                firing.fire_key(key, of_clock=of_clock)
             self._began = True
         return True
 
@@ -162,12 +164,11 @@ class Firing:
 
     def __init__(
         self,
-        dofn: StatefulDoFn,
         place: SmallPlace | LargePlace,
+        calls: TimerCalls,
         up_to: UpTo,
         decode_key: Callable[[bytes], Any],
     ) -> None:
-        calls = dofn.timers
         self.at_work = calls.at_work
         self._place: Any = place
         self._fire = calls.large if place.is_large else calls.small
@@ -179,22 +180,19 @@ class Firing:
         self._decode_key = decode_key
         # At the end of time all windows of large keys go at once.
         goes_at_once = place.is_large and up_to.event == END
-        self._expiry_of = None if goes_at_once else dofn.context.expiry_of
+        self._expiry_of = None if goes_at_once else place.expiry_of
         # Many timers share their time with the one before, often that of another key.
         self._time: int | None = None
         self._timestamp: Any = None
 
-    def fire(self, encoded: bytes, *, of_clock: bool) -> None:
-        """Fire timers of a key until none is due, or the budget is spent.
+    def fire_key(self, encoded: bytes, *, of_clock: bool) -> bool:
+        """Fire timers of a key until none is due, or the budget is spent; whether it is spent.
+
+        For keys that are called within ``at_work``.
 
         Args:
             of_clock: whether timers of processing time fire too, after those of event time.
         """
-        with self.at_work():
-            self.fire_key(encoded, of_clock=of_clock)
-
-    def fire_key(self, encoded: bytes, *, of_clock: bool) -> bool:
-        """The same, for many keys that are called within ``at_work``; whether none may follow."""
         if not self._place.begin(encoded):  # making room has moved it
             return False
         return self._fire_all(encoded, self._pop_all if of_clock else self._pop_event)

@@ -41,14 +41,11 @@ class TimersTurn(KeyTurn):
         of_clock: the same in processing time; None: only timers of event time fire.
     """
 
-    __slots__ = ("_context", "_of_clock", "_timer", "_up_to", "encoded", "key")
+    __slots__ = ("_of_clock", "_timer", "_up_to", "encoded", "key")
 
-    def __init__(
-        self, encoded: bytes, key: Any, context: KeyedState, up_to: UpTo, of_clock: int | None
-    ) -> None:
+    def __init__(self, encoded: bytes, key: Any, up_to: UpTo, of_clock: int | None) -> None:
         self.encoded = encoded
         self.key = key
-        self._context = context
         self._up_to = up_to
         self._of_clock = of_clock
         self._timer: tuple[bytes, bytes] | tuple[()] = ()
@@ -60,8 +57,7 @@ class TimersTurn(KeyTurn):
         place.bound.repeats = up_to.repeats
         place.key = key
         # At the end of time all windows of large keys go at once.
-        goes_at_once = place.is_large and up_to.event == END
-        expiry_of = None if goes_at_once else self._context.expiry_of
+        expiry_of = None if place.is_large and up_to.event == END else place.expiry_of
         over = []
         while (due := place.pop_due(up_to.event, self._of_clock)) is not None:
             which, time, window, family, tag, pane = due
@@ -144,7 +140,6 @@ class DueInFlight(Due):
         super().__init__(dofn, up_to, decode_key)
         assert dofn.flight is not None
         self._operation = dofn.flight
-        self._context = dofn.context
         self._decode_key = decode_key
 
     @override
@@ -163,7 +158,7 @@ class DueInFlight(Due):
             due = held.due
             assert due is not None
             up_to = replace(self._up_to, event=due.event, processing=due.processing)
-            turns.append(TimersTurn(held.encoded, held.key, self._context, up_to, due.processing))
+            turns.append(TimersTurn(held.encoded, held.key, up_to, due.processing))
         self._operation.fire_turns(lambda: turns.popleft() if turns else None)
         have_fired = [carried.fired(held) for held in keys]
         return all(have_fired)
@@ -197,7 +192,7 @@ class DueInFlight(Due):
                 return None
             self._began = True
             key = self._decode_key(encoded)
-            return TimersTurn(encoded, key, self._context, self._up_to, of_clock)
+            return TimersTurn(encoded, key, self._up_to, of_clock)
 
         self._operation.fire_turns(more)
         return not is_left

@@ -76,10 +76,6 @@ class _Own:
         """Whether code holds a cell or a timer."""
         return tuple(map(getrefcount, self._handles)) != self._at_rest
 
-    def kill(self) -> None:
-        """Code that uses a cell or a timer gets an error from now on."""
-        self.place.rest(NOBODYS)
-
 
 class KeyWorker:
     """Takes the turns of keys.
@@ -174,7 +170,7 @@ class KeyWorker:
         """Code that uses a cell or timer of this worker gets an error from now on."""
         for own in (self._small, self._large, self._apart):
             if own is not None:
-                own.kill()
+                own.place.rest(NOBODYS)
         self._small = self._large = self._apart = None
 
     def _renew(self) -> _Own:
