@@ -1,8 +1,7 @@
 """Calls the methods of a stateful DoFn as Beam does, by code that is made for their parameters.
 
-Beam compares each parameter with each kind of marker for every element. What is asked for does not
-change, so here a function is written once that passes just that. DoFns with parameters that are
-not in ``ELEMENT`` and ``TIMER`` are left to Beam.
+``call_writer`` says why. DoFns with parameters that are not in its ``ELEMENT`` and ``TIMER`` are
+left to Beam.
 """
 
 from __future__ import annotations

@@ -5,12 +5,10 @@ from __future__ import annotations
 import concurrent.futures
 import queue
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_END: Final = None
 
 
 class Threads:
@@ -39,7 +37,7 @@ class Threads:
 
     def _run(self) -> None:
         self._begin()
-        while (call := self._calls.get()) is not _END:
+        while (call := self._calls.get()) is not None:
             future, function = call
             if future.set_running_or_notify_cancel():
                 try:
@@ -54,4 +52,4 @@ class Threads:
     def shutdown(self) -> None:
         """Have threads end when they have nothing to do."""
         for _ in range(self._started):
-            self._calls.put(_END)
+            self._calls.put(None)

@@ -30,8 +30,7 @@ from typing_extensions import override
 from sparkdrain.harness.concurrent.room import WAITING
 from sparkdrain.harness.concurrent.tracker import ELEMENT
 from sparkdrain.harness.harness import KeysCarried
-from sparkdrain.harness.keyed.flight import by_window
-from sparkdrain.harness.keyed.worker import MOST_RECORDS, KeyTurn
+from sparkdrain.harness.keyed.worker import MOST_RECORDS, KeyTurn, by_window
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
 from timers_state.small.record import times_in
@@ -133,7 +132,7 @@ class CarriedKeys(KeysCarried):
         self._flight = flight
         self._context = context
         self._records = context.small.records
-        self._carrier = carrier
+        self.carrier = carrier
         self.held: dict[bytes, HeldKey] = {}
         self._complete: list[Arrived] = []
         carrier.follow(self)
@@ -230,7 +229,7 @@ class CarriedKeys(KeysCarried):
 
     def _drop(self, arrived: Arrived) -> None:
         if arrived.number is not None:
-            self._carrier.drop(arrived.number)
+            self.carrier.drop(arrived.number)
 
     def _let_go(self, held: HeldKey) -> None:
         del self.held[held.encoded]
@@ -261,7 +260,7 @@ class CarriedKeys(KeysCarried):
                 if arrived.number is None:
                     element = arrived.element
                     paired = element.with_value((held.key, element.value))
-                    arrived.number = self._carrier.keep(
+                    arrived.number = self.carrier.keep(
                         paired, 0, is_ordered=False, key=held.encoded
                     )
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.utils.timestamp import Timestamp
+from typing_extensions import override
 
 from sparkdrain.harness.keyed.errors import tell_key
+from sparkdrain.harness.keyed.worker import TimersTurn
 from sparkdrain.watermarks.frontier import END
 from timers_state.keys import EVENT, EXPIRY, PROCESSING
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from sparkdrain.harness.key_place import DueTimer
+    from sparkdrain.harness.keyed.carrying import CarriedKeys
     from sparkdrain.harness.keyed.operation import KeyedOperation
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.large_place import LargePlace
@@ -153,6 +157,71 @@ class Due:
     def _firing_of(self, key: bytes) -> Firing:
         is_small = self._overlay.bring_small(self._state_id, key)
         return self._of_small if is_small else self._of_large
+
+
+class DueInFlight(Due):
+    """As ``Due``, but each key that is due has its turn beside others."""
+
+    def __init__(self, dofn: StatefulDoFn, up_to: UpTo, decode_key: Callable[[bytes], Any]) -> None:
+        super().__init__(dofn, up_to, decode_key)
+        assert dofn.flight is not None
+        self._operation = dofn.flight
+        self._decode_key = decode_key
+
+    @override
+    def fire(self) -> bool:
+        carried = self._operation.carried
+        if carried is None:
+            return super().fire()
+        is_all = self._fire_ahead(carried)
+        carried.note_due(self._up_to)
+        return super().fire() and is_all
+
+    def _fire_ahead(self, carried: CarriedKeys) -> bool:
+        """Fire timers that elements of their keys wait for; whether all have fired."""
+        keys, turns = carried.to_fire(), deque[TimersTurn]()
+        for held in keys:
+            due = held.due
+            assert due is not None
+            up_to = replace(self._up_to, event=due.event, processing=due.processing)
+            turns.append(TimersTurn(held.encoded, held.key, up_to, due.processing))
+        self._operation.fire_turns(lambda: turns.popleft() if turns else None)
+        have_fired = [carried.fired(held) for held in keys]
+        return all(have_fired)
+
+    @override
+    def _forget_all(self) -> bool:
+        # All keys would go at once, those too whose elements are in flight.
+        return bool(self._operation.carried) or super()._forget_all()
+
+    @override
+    def _fire_small(self, domain: Domain, up_to: int) -> bool:
+        return True  # they are found with all others
+
+    @override
+    def _fire_stored(self) -> bool:
+        return True
+
+    @override
+    def _fire_keys(self, domain: Domain, up_to: int) -> bool:
+        """Keys come in the order of their first timers."""
+        of_clock = self._up_to.processing if domain is PROCESSING else None
+        turns, is_left = self._operation.flight.turns, False
+
+        def more() -> TimersTurn | None:
+            nonlocal is_left
+            encoded = self._overlay.next_due(self._state_id, domain, up_to)
+            if encoded is None or encoded in turns:  # callbacks may set what is due
+                return None
+            if self._is_over():
+                is_left = True
+                return None
+            self._began = True
+            key = self._decode_key(encoded)
+            return TimersTurn(encoded, key, self._up_to, of_clock)
+
+        self._operation.fire_turns(more)
+        return not is_left
 
 
 class Firing:

@@ -13,24 +13,21 @@ from collections import deque
 from types import AsyncGeneratorType, CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
-from apache_beam.utils.windowed_value import WindowedValue
-from typing_extensions import override
-
 from sparkdrain.harness.concurrent.flight import collected
 from sparkdrain.harness.concurrent.limit import TimeLimit
 from sparkdrain.harness.concurrent.loop import cancel_all
 from sparkdrain.harness.concurrent.room import WAITING
 from sparkdrain.harness.concurrent.standing import line_of, standing
 from sparkdrain.harness.concurrent.tracker import STEP
-from sparkdrain.harness.keyed.worker import KeyTurn
+from sparkdrain.harness.keyed.worker import ElementsTurn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from sparkdrain.concurrency.settings import Concurrency
     from sparkdrain.harness.concurrent.loop import SlotLoop
     from sparkdrain.harness.concurrent.tracker import StepMetrics
-    from sparkdrain.harness.keyed.worker import KeyWorker
+    from sparkdrain.harness.keyed.worker import KeyTurn, KeyWorker
     from sparkdrain.harness.step_book import Frame
 
 # A worker whose elements never wait lets others go on after so many.
@@ -39,54 +36,6 @@ _IN_A_ROW: Final = 64
 _MOST_COMPLETE: Final = 1024
 _SOON_SECONDS: Final = 0.01
 _LOOK_SECONDS: Final = 1.0
-
-
-class ElementsTurn(KeyTurn):
-    """The elements of a key."""
-
-    __slots__ = ("_lists", "encoded", "key")
-
-    def __init__(self, encoded: bytes, key: Any) -> None:
-        self.encoded = encoded
-        self.key = key
-        self._lists: deque[Iterable[list[Any]]] = deque()
-
-    def add(self, lists: Iterable[list[Any]]) -> None:
-        """Further elements, as windowed values without their key; also while the turn goes on."""
-        self._lists.append(lists)
-
-    @property
-    @override
-    def is_full(self) -> bool:
-        return len(self._lists) >= WAITING
-
-    @override
-    def steps(self, worker: KeyWorker) -> Iterator[tuple[Any, Any]]:
-        key, encoded = self.key, self.encoded
-        place = worker.begin(encoded)
-        start = worker.calls.start
-        while self._lists:
-            for elements in self._lists.popleft():
-                for element in elements:
-                    if len(element.windows) == 1:
-                        yield element, start(key, element)
-                        continue
-                    for alone in by_window(element):
-                        yield alone, start(key, alone)
-                if place.is_outgrown:
-                    worker.end(encoded)
-                    place = worker.begin(encoded)
-                    start = worker.calls.start
-        worker.end(encoded)
-
-
-def by_window(element: Any) -> Iterator[Any]:
-    """An element for each of its windows."""
-    if len(element.windows) == 1:
-        yield element
-        return
-    for window in element.windows:
-        yield WindowedValue(element.value, element.timestamp, (window,), element.pane_info)
 
 
 class KeysInFlight:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from sparkdrain.harness.harness import KeyedInlet
-from sparkdrain.harness.keyed.due import Due
+from sparkdrain.harness.keyed.due import Due, DueInFlight
 from sparkdrain.harness.keyed.errors import tell_key
-from sparkdrain.harness.keyed.in_flight import DueInFlight, FlightFeeder
 from sparkdrain.shuffle.keyed_chunks import KeyedChunks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sparkdrain.graph.plan import TransformId
     from sparkdrain.harness.harness import Elements, KeyedEdge
@@ -217,3 +216,57 @@ class CallingFeeder:
     ) -> tuple[LargePlace | SmallPlace, Callable[[Any, list[Any]], None]]:
         place = self._context.begin(encoded)
         return place, self._calls.large if place.is_large else self._calls.small
+
+
+class FlightFeeder:
+    """Feeds the only DoFn behind a source, of which many keys are in flight."""
+
+    def __init__(
+        self,
+        source: SourceOperation,
+        operation: KeyedOperation,
+        context: KeyedState,
+        decode_key: Callable[[bytes], Any],
+    ) -> None:
+        self._source = source
+        self._operation = operation
+        self._context = context
+        self._decode_key = decode_key
+        self._count = 0
+        self._last: tuple[bytes, Any] = b"", None
+
+    @property
+    def takes_pieces(self) -> bool:
+        """Whether all keys are records in memory, or new."""
+        return self._context.small.records.is_complete
+
+    def feed(
+        self,
+        keys: Iterable[tuple[bytes, Any]],
+        elements: Elements,
+        is_late: Callable[[Any], bool],
+    ) -> None:
+        """Feed what encoded keys have; what is late was dropped when it was decoded."""
+        operation, decode_key, counted = self._operation, self._decode_key, self._counted
+        flight, is_whole = operation.flight, operation.carried is None
+        self._count = 0
+        for encoded, chunks in keys:
+            if is_whole and isinstance(chunks, (bytes, list)):
+                flight.add(encoded, decode_key, counted(encoded, elements(chunks)))
+                if flight.is_full:
+                    operation.make_room()
+                continue
+            # They may be read from somewhere, where the next key is read then.
+            for some in counted(encoded, elements(chunks)):
+                operation.make_room(operation.add_some(encoded, decode_key, some))
+        operation.fed()
+        if self._count:
+            encoded, element = self._last
+            self._source.fed(self._count, decode_key(encoded), element)
+
+    def _counted(self, encoded: bytes, lists: Iterable[list[Any]]) -> Iterator[list[Any]]:
+        for elements in lists:
+            if elements:
+                self._count += len(elements)
+                self._last = encoded, elements[-1]
+            yield elements

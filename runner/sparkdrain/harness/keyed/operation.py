@@ -76,10 +76,9 @@ class KeyedOperation(operations.DoOperation):
             self._metrics,
             lambda: KeyWorker(state, calls_in),
         )
-        self._carrier = carrier if chosen.carry_over else None
         self.carried = None
-        if self._carrier is not None:
-            self.carried = CarriedKeys(self.flight, state, self._carrier)
+        if carrier is not None and chosen.carry_over:
+            self.carried = CarriedKeys(self.flight, state, carrier)
         self._arrived: list[Any] = []
         concurrent.begin(loop, self._metrics.as_step, self._start)
 
@@ -120,20 +119,20 @@ class KeyedOperation(operations.DoOperation):
 
     def fed(self) -> None:
         """An edge has given all of its elements: wait until all turns are over, or are carried."""
-        if self._carrier is None:
+        if self.carried is None:
             self._wait_for_turns()
-        elif not self._carrier.is_on:
+        elif not self.carried.carrier.is_on:
             self.land()
 
     def land(self) -> None:
         """All edges have: wait until all turns are over, but for those that are carried over."""
-        carrier, carried = self._carrier, self.carried
-        if carrier is None or carried is None:
+        carried = self.carried
+        if carried is None:
             self._wait_for_turns()  # an element that a step has carried over before it was changed
             return
         self._land()
-        if carrier.is_on:
-            end = time.monotonic() + carrier.patience
+        if carried.carrier.is_on:
+            end = time.monotonic() + carried.carrier.patience
             seconds = _GLANCE_SECONDS
             while self.flight.are_lasting and seconds > 0:
                 self._run(seconds)

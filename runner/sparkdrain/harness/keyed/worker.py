@@ -1,21 +1,29 @@
-"""What takes the turns of keys, one after the other: a task of the loop, and places of its own."""
+"""The turns of keys, and what takes them one after the other: a task with places of its own."""
 
 from __future__ import annotations
 
+from collections import deque
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+from typing_extensions import override
+
+from sparkdrain.harness.concurrent.room import WAITING
 from sparkdrain.harness.keyed.errors import tell_key
 from sparkdrain.harness.keyed_state import NOBODYS
 from sparkdrain.harness.small_place import SmallPlace
 from sparkdrain.harness.timers import timer_of
+from sparkdrain.watermarks.frontier import END
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.large_place import LargePlace
+    from sparkdrain.harness.limits import UpTo
     from sparkdrain.harness.stateful import FlightCalls
     from timers_state.small.record import Record
 
@@ -51,6 +59,100 @@ class KeyTurn(Protocol):
     def tell(self, error: BaseException, window: Any) -> None:
         """Note down the key and the rest with an error of user code."""
         tell_key(error, self.key, window)
+
+
+class ElementsTurn(KeyTurn):
+    """The elements of a key."""
+
+    __slots__ = ("_lists", "encoded", "key")
+
+    def __init__(self, encoded: bytes, key: Any) -> None:
+        self.encoded = encoded
+        self.key = key
+        self._lists: deque[Iterable[list[Any]]] = deque()
+
+    def add(self, lists: Iterable[list[Any]]) -> None:
+        """Further elements, as windowed values without their key; also while the turn goes on."""
+        self._lists.append(lists)
+
+    @property
+    @override
+    def is_full(self) -> bool:
+        return len(self._lists) >= WAITING
+
+    @override
+    def steps(self, worker: KeyWorker) -> Iterator[tuple[Any, Any]]:
+        key, encoded = self.key, self.encoded
+        place = worker.begin(encoded)
+        start = worker.calls.start
+        while self._lists:
+            for elements in self._lists.popleft():
+                for element in elements:
+                    if len(element.windows) == 1:
+                        yield element, start(key, element)
+                        continue
+                    for alone in by_window(element):
+                        yield alone, start(key, alone)
+                if place.is_outgrown:
+                    worker.end(encoded)
+                    place = worker.begin(encoded)
+                    start = worker.calls.start
+        worker.end(encoded)
+
+
+def by_window(element: Any) -> Iterator[Any]:
+    """An element for each of its windows."""
+    if len(element.windows) == 1:
+        yield element
+        return
+    for window in element.windows:
+        yield WindowedValue(element.value, element.timestamp, (window,), element.pane_info)
+
+
+class TimersTurn(KeyTurn):
+    """The timers of a key that are due.
+
+    Args:
+        up_to: what is due.
+        of_clock: the same in processing time; None: only timers of event time fire.
+    """
+
+    __slots__ = ("_of_clock", "_timer", "_up_to", "encoded", "key")
+
+    def __init__(self, encoded: bytes, key: Any, up_to: UpTo, of_clock: int | None) -> None:
+        self.encoded = encoded
+        self.key = key
+        self._up_to = up_to
+        self._of_clock = of_clock
+        self._timer: tuple[bytes, bytes] | tuple[()] = ()
+
+    @override
+    def steps(self, worker: KeyWorker) -> Iterator[tuple[Any, Any]]:
+        key, encoded, up_to = self.key, self.encoded, self._up_to
+        place = worker.begin(encoded)
+        place.bound.repeats = up_to.repeats
+        place.key = key
+        # At the end of time all windows of large keys go at once.
+        expiry_of = None if place.is_large and up_to.event == END else place.expiry_of
+        over = []
+        while (due := place.pop_due(up_to.event, self._of_clock)) is not None:
+            which, time, window, family, tag, pane = due
+            self._timer = family, tag
+            timestamp = Timestamp(micros=time)
+            made = worker.calls.fire[family](key, window, timestamp, pane, tag)
+            up_to.budget.spend(1)
+            yield WindowedValue(None, timestamp, (window,)), made
+            if expiry_of is not None and expiry_of(window) <= up_to.event:
+                over.append(which)
+            if up_to.budget.is_spent() or place.is_outgrown:
+                break
+        worker.end(encoded)
+        for which in dict.fromkeys(over):
+            place.expire_window(which)
+
+    @override
+    def tell(self, error: BaseException, window: Any) -> None:
+        tell_key(error, self.key, window, *self._timer)
 
 
 class _Own:
