@@ -42,7 +42,10 @@ Consumers = dict[str, list[Any]]
 
 
 class StageFactory(BeamTransformFactory):
-    """Beam's operation factory with our ends, DoFns that are loaded once, and keyed state."""
+    """Beam's operation factory with our ends, DoFns that are loaded once, and keyed state.
+
+    ``StageBundle`` says what its parts are.
+    """
 
     # A copy: what we register must not reach other runners in the same process.
     _known_urns = dict(BeamTransformFactory._known_urns)  # noqa: RUF012, SLF001
@@ -53,15 +56,12 @@ class StageFactory(BeamTransformFactory):
     state_terms: Callable[[str], StateTerms]
     slot_loop: Callable[[], SlotLoop]
     carriers: Mapping[TransformId, Carrier]
-    """What keeps elements that are in flight beyond a bundle, by transform."""
     flight_bytes: int
-    """What the elements of one step may take that are in flight."""
     entry: Callable[[str], Any]
     """What the producers of a transform see of it."""
     tracker: StepTracker
     steps: Steps | None
     async_steps: Mapping[str, AsyncStep]
-    """What an option says of how a step waits, by name of the step."""
 
     def main_input_coder(
         self, proto: beam_runner_api_pb2.PTransform, payload: Any

@@ -36,8 +36,7 @@ class KeyedState(userstate.UserStateContext):
         bound: limits the timers that callbacks set while the job is drained.
         states, timers: what the DoFn has declared.
         layout, known: see ``DofnState``.
-        small: where small keys have their turns.
-        large: where large keys have their turns.
+        small, large: where keys have their turns.
         place: one of them, which the present turn is in.
     """
 

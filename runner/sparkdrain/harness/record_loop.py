@@ -116,8 +116,6 @@ def record_loop(
     Args:
         place: where records of the DoFn have their turns.
         method: ``process``.
-        passed: to it.
-        handle_results: takes what it returns.
         reraise: names the step in an error of user code.
     """
     records = place.records

@@ -91,6 +91,7 @@ class StepFlight:
 
     Attributes:
         inside: how many elements were pushed and not taken.
+        most: up to so many may be inside.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class StepFlight:
         self._arrived: deque[Any] = deque()
         self._is_ordered = settings.order == "input"
         self._most_running = settings.max_in_flight
-        self._most = settings.max_in_flight + WAITING
+        self.most = settings.max_in_flight + WAITING
         # Of both: deques, flags and a bell.
         self._queue: deque[Any] = deque()
         self._complete: deque[Any] = deque()
@@ -134,14 +135,10 @@ class StepFlight:
 
     # --- the slot's thread --------------------------------------------------------------------
 
-    def let_in(self, most: int) -> None:
-        """Let up to so many elements be inside from now on."""
-        self._most = most
-
     @property
     def is_full(self) -> bool:
         """Whether the caller has to wait before it pushes another element."""
-        return self.inside >= self._most
+        return self.inside >= self.most
 
     def push(self, element: ElementInFlight | tuple[Any, Any]) -> bool:
         """Hand an element over. It starts when its turn comes.
@@ -160,7 +157,7 @@ class StepFlight:
         if not self._is_awake and len(self._workers) < self._most_running:
             self._is_awake = True
             self._loop.soon(self._pump)
-        return self.inside >= self._most or bool(self._complete) or self._error is not None
+        return self.inside >= self.most or bool(self._complete) or self._error is not None
 
     def take(self) -> list[Any]:
         """Elements that are complete, in the order in which their results may leave.

@@ -63,8 +63,7 @@ class ConcurrentOperation(operations.DoOperation):
             size_of: tells about how many bytes a windowed value takes.
         """
         self._concurrent = concurrent
-        self._handle = handle
-        self._chain = chain
+        self._way_out: Callable[[], Any] = lambda: way_out(self, handle, chain(), checks=False)
         # Whether ``process`` takes nothing but an element, or is called for each window.
         self._is_simple = takes_element_only(handle)
         self._by_window = bool(handle.side_inputs) or sees_windows(handle.dofn)
@@ -81,7 +80,7 @@ class ConcurrentOperation(operations.DoOperation):
         self.flight = StepFlight(name, chosen, loop, metrics, call, concurrent.process)
         self._size_of = size_of
         self._room = FlightRoom(name, chosen.max_in_flight, most_bytes)
-        self.flight.let_in(self._room.most)
+        self.flight.most = self._room.most
         is_free = chosen.order == "none" and chosen.timeout is None and self._carrier is None
         self._is_plain = self._is_simple and concurrent.waits and is_free
         concurrent.begin(loop, metrics.as_step, self._hand_over)
@@ -175,7 +174,7 @@ class ConcurrentOperation(operations.DoOperation):
         while self.flight.is_full and not self._room.grow(lambda: self._size_of(last())):
             self._wait()
             self._hand_on()
-        self.flight.let_in(self._room.most)
+        self.flight.most = self._room.most
 
     def _wait(self, seconds: float = math.inf) -> None:
         try:
@@ -217,7 +216,7 @@ class ConcurrentOperation(operations.DoOperation):
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
-        self._results, self._flush = way_out(self, self._handle, self._chain(), checks=False)
+        self._results, self._flush = self._way_out()
 
     def land(self) -> None:
         """Wait until nothing is in flight, and all results have left; unless it is carried over."""

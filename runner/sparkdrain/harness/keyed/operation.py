@@ -60,8 +60,7 @@ class KeyedOperation(operations.DoOperation):
     ) -> None:
         """As ``ConcurrentOperation.prepare``, of a DoFn with state and timers."""
         self._concurrent = concurrent
-        self._handle = handle
-        self._chain = chain
+        self._way_out: Callable[[], Any] = lambda: way_out(self, handle, chain(), checks=False)
         self._state = state
         self._made: Any = None
         self._timers = _timers_of(handle.dofn)
@@ -254,7 +253,7 @@ class KeyedOperation(operations.DoOperation):
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
-        self._results, self._flush = way_out(self, self._handle, self._chain(), checks=False)
+        self._results, self._flush = self._way_out()
 
     def teardown(self) -> None:
         self.flight.abandon()
