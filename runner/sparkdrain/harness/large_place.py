@@ -32,9 +32,6 @@ class LargePlace(KeyPlace):
     """Where a large key has its turn, in one window at a time.
 
     Order of calls: ``begin``; ``enter``, then user code or timers from ``pop_due``; ``end``.
-
-    Args:
-        bound: limits the timers that callbacks set while a job is drained.
     """
 
     is_large = True

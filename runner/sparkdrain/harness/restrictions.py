@@ -198,7 +198,6 @@ class ClaimGate:
         """Restrictions from now on are interrupted when ``allowance`` is spent.
 
         Args:
-            allowance: what may be claimed.
             interrupt: splits the restriction being processed; tells whether that was possible.
         """
         self._allowance, self._interrupt = allowance, interrupt

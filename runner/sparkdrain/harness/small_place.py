@@ -48,7 +48,6 @@ class SmallPlace(KeyPlace):
     Order of calls: ``begin``; ``enter``, calls of user code; ``end``.
 
     Args:
-        bound: limits the timers that callbacks set while a job is drained.
         records: in which keys have their turns; None: those that are state.
     """
 

@@ -84,7 +84,6 @@ class StepFlight:
     from any; all else happens in the loop.
 
     Args:
-        name: the step's full name.
         settings: how many are in flight, and what becomes of them.
         call: starts an attempt: ``call(element)``. What it returns is awaited and collected.
         plain_call: the same for a plain element: ``plain_call(value)``.

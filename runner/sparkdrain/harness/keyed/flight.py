@@ -45,7 +45,6 @@ class KeysInFlight:
     when one waits for something.
 
     Args:
-        name: the step's full name.
         settings: how many keys are in flight, and for how long an element may be.
         loop: runs in the slot's thread.
     """

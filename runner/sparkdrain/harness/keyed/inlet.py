@@ -47,7 +47,9 @@ class CalledInlet(KeyedInlet):
     @property
     @override
     def takes_pieces(self) -> bool:
-        return self._feeder.takes_pieces
+        # If all keys are in memory, or new.
+        records = self._feeder.records
+        return records is not None and records.is_complete
 
     @override
     def feed(
@@ -86,11 +88,10 @@ class BeamFeeder:
     Args:
         feed: takes windowed values for all consumers of the source.
         contexts: the state of DoFns that take one key after the other.
-        decode_key: makes a key of its bytes, by the coder of the input.
         operations: what runs the DoFns with keys in flight.
     """
 
-    takes_pieces = False
+    records = None  # each key is fed once
 
     def __init__(
         self,
@@ -152,17 +153,13 @@ class CallingFeeder:
         self, source: SourceOperation, calls: StatefulCalls, context: KeyedState, edge: KeyedEdge
     ) -> None:
         self._source = source
+        self.records = context.small.records
         self._calls = calls
         self._context = context
         self._decode_key = edge.decode_key
         self._coding = edge.coding
         self._count = 0
         self._last: tuple[Any, Any] = (None, None)
-
-    @property
-    def takes_pieces(self) -> bool:
-        """Whether all keys are records in memory, or new."""
-        return self._context.small.records.is_complete
 
     def feed(
         self,
@@ -229,16 +226,11 @@ class FlightFeeder:
         decode_key: Callable[[bytes], Any],
     ) -> None:
         self._source = source
+        self.records = context.small.records
         self._operation = operation
-        self._context = context
         self._decode_key = decode_key
         self._count = 0
         self._last: tuple[bytes, Any] = b"", None
-
-    @property
-    def takes_pieces(self) -> bool:
-        """Whether all keys are records in memory, or new."""
-        return self._context.small.records.is_complete
 
     def feed(
         self,
