@@ -78,7 +78,7 @@ class SourceOperation(operations.Operation, Inlet):
         """Count elements that others have fed in its place, and sample the size of the last one.
 
         Args:
-            key: of ``last``, a windowed value without it.
+            key: the key of ``last``, which is a windowed value without it.
         """
         self.receivers[0].opcounter.element_counter.update(count)
         if self._size is not None:

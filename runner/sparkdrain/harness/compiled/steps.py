@@ -169,7 +169,7 @@ class Steps:
         operation: gives the operation of a transform.
         consumers: the transforms that take each PCollection.
         factory: the maker of the operations.
-        descriptor: of the stage.
+        descriptor: names the transforms of the stage.
     """
 
     def __init__(
