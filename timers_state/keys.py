@@ -92,7 +92,6 @@ HOLD: Final = Domain.HOLD
 EXPIRY: Final = Domain.EXPIRY
 DOMAINS: Final = (EVENT, PROCESSING, HOLD, EXPIRY)
 _TIMES: Final = Family.TIMES
-_TAGS: Final = Family.TAGS
 
 TimerIdent = tuple[bytes, bytes]
 """Which timer of a window and domain: family and dynamic tag."""
@@ -284,6 +283,13 @@ def time_bound(state_id: int, domain: Domain, time: int) -> bytes:
     return _TIME.pack(_TIMES, state_id, domain, time + _SIGN)
 
 
+def row_after(state_id: int, domain: Domain, time: int) -> bytes:
+    """Above all rows of ``time`` in the time index, below those of later times."""
+    if time >= I64_MAX:
+        return time_domain_end(state_id, domain)
+    return time_bound(state_id, domain, max(time, I64_MIN) + 1)
+
+
 def time_domain_end(state_id: int, domain: Domain) -> bytes:
     """A string above every row of the time index of one state and domain."""
     return prefix_end(time_domain_prefix(state_id, domain))
@@ -294,9 +300,9 @@ def time_domain_prefix(state_id: int, domain: Domain) -> bytes:
     return _STATE.pack(_TIMES, state_id) + bytes((domain,))
 
 
-def tag_state_prefix(state_id: int) -> bytes:
-    """What every row of the tag index of one state starts with; ``owner_in_time`` follows."""
-    return _STATE.pack(_TAGS, state_id)
+def tag_owner(owner: bytes) -> bytes:
+    """The ``owner_prefix`` of the TAGS family of a key; that of the CELLS family is given."""
+    return _TAGS_BYTE + owner[1:]
 
 
 def place_of_owner(owner: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 
 from timers_state.errors import StaleScope
 from timers_state.keys import Kind, cell_prefix, prefix_end
@@ -27,11 +27,6 @@ GONE_ROOM: Final = -(1 << 62)
 
 REST_ROOM: Final = -(1 << 61)
 """The same for what rests: the first change asks for room, which wakes the scope."""
-
-GONE_MESSAGE: Final = (
-    "the scope or window that this belongs to was forgotten, or its overlay closed: "
-    "ask the overlay for the scope again"
-)
 
 
 class Unread(Enum):
@@ -82,28 +77,25 @@ class Account(Protocol):
         """Prefix of the rows of cells of this key."""
 
 
-class Gone:
-    """Stands in for the scope towards cells that must not be used anymore."""
+class _Gone:
+    """Stands in for what must not be used anymore: every call is an error."""
 
-    __slots__ = ("room",)
+    def __init__(self, **fields: int) -> None:
+        self.__dict__.update(fields)
 
-    def __init__(self) -> None:
-        self.room = GONE_ROOM
-
-    def lease(self) -> None:
-        """Raises."""
-        raise StaleScope(GONE_MESSAGE)
-
-    def reach(self) -> Store:
-        """Raises."""
-        raise StaleScope(GONE_MESSAGE)
-
-    def owner(self) -> bytes:
-        """Raises."""
-        raise StaleScope(GONE_MESSAGE)
+    def __getattr__(self, name: str) -> NoReturn:
+        message = (
+            "the scope or window that this belongs to was forgotten, or its overlay closed: "
+            "ask the overlay for the scope again"
+        )
+        raise StaleScope(message)
 
 
-GONE: Final = Gone()
+GONE_SCOPE: Final[Any] = _Gone(room=GONE_ROOM)
+"""The scope of a cell that is gone."""
+
+GONE_OWNER: Final[Any] = _Gone()
+"""What owns a scope that is gone."""
 
 
 class Cell:
@@ -140,7 +132,7 @@ class Cell:
         self._base = False
         self.clear()
         self._base = True
-        self._scope = GONE
+        self._scope = GONE_SCOPE
 
     def settle(self, batch: Batch, store: Store) -> int:
         """As ``spill``, but may keep content that the next round is likely to read.

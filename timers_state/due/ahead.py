@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from timers_state.keys import I64_MAX, stored_timer, tag_row_of, time_bound, time_domain_end
+from timers_state.keys import stored_timer, tag_row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,18 +40,15 @@ class DueKey(NamedTuple):
     horizon: int
 
 
-class Ahead:
+class Ahead(NamedTuple):
     """Keys in the order of their first timers in the store.
 
     Attributes:
         next_row: at or above all rows that were read and belong to these keys.
     """
 
-    __slots__ = ("keys", "next_row")
-
-    def __init__(self, keys: list[DueKey], next_row: bytes) -> None:
-        self.keys = keys
-        self.next_row = next_row
+    keys: list[DueKey]
+    next_row: bytes
 
 
 def read_ahead(
@@ -99,22 +96,11 @@ def _cut(found: dict[bytes, list[StoredTimer] | None], time: int, key: bytes) ->
     then, but for the key itself. Others may.
     """
     return [
-        DueKey(one, timers, time if _is_whole(timers, time) and one != key else time - 1)
+        DueKey(one, timers, time if timers[-1][0] == time and one != key else time - 1)
         if timers is not None
         else DueKey(one, None, time)
         for one, timers in found.items()
     ]
-
-
-def _is_whole(timers: list[StoredTimer], time: int) -> bool:
-    return timers[-1][0] == time
-
-
-def row_after(state_id: int, domain: Domain, time: int) -> bytes:
-    """Above all rows of a time in the index by time, below those after."""
-    if time >= I64_MAX:
-        return time_domain_end(state_id, domain)
-    return time_bound(state_id, domain, time + 1)
 
 
 def remove_taken(batch: Batch, taken: Taken) -> None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, Protocol
 
-from timers_state.due.ahead import DueKey, read_ahead, row_after
+from timers_state.due.ahead import DueKey, read_ahead
 from timers_state.keys import (
     I64_MIN,
     key_group,
     key_of_time_row,
     owner_of_time_row,
     owners_in_time,
+    row_after,
     time_bound,
     time_domain_end,
 )

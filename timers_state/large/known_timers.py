@@ -11,10 +11,11 @@ from typing_extensions import override
 from timers_state.errors import StoreCorrupt
 from timers_state.keys import (
     Domain,
+    Family,
     encode_i64,
     escape_again,
     place_of_owner,
-    tag_state_prefix,
+    state_prefix,
     time_domain_prefix,
     timer_name,
     window_prefix,
@@ -41,7 +42,8 @@ KnownEntry = tuple[int, bytes, bytes, bytes, bytes | None]
 @lru_cache(maxsize=1024)
 def _heads(state_id: int, domain: Domain) -> tuple[bytes, bytes, bytes]:
     """What the rows of a state and domain start with in both indexes, and the domain's byte."""
-    return time_domain_prefix(state_id, domain), tag_state_prefix(state_id), bytes((domain,))
+    tags = state_prefix(Family.TAGS, state_id)
+    return time_domain_prefix(state_id, domain), tags, bytes((domain,))
 
 
 class KnownTimers(StoredTimers):
@@ -107,10 +109,6 @@ class KnownTimers(StoredTimers):
             self._write(batch, escape_again(window), known, changed)
             if not known:
                 del self._entries[window]
-
-    @override
-    def rewind(self) -> None:
-        """What is known stays known."""
 
     def _write(
         self,

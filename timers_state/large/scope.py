@@ -10,7 +10,7 @@ from timers_state.cells.bag import Bag
 from timers_state.cells.cell import (
     CELL_BYTES,
     ENTRY_BYTES,
-    GONE_MESSAGE,
+    GONE_OWNER,
     GONE_ROOM,
     NOTHING,
     REST_ROOM,
@@ -23,7 +23,7 @@ from timers_state.cells.multimap import Multimap
 from timers_state.cells.ordered_list import OrderedList
 from timers_state.cells.set import Set
 from timers_state.cells.value import Combining, Value
-from timers_state.errors import KindMismatch, StaleScope
+from timers_state.errors import KindMismatch
 from timers_state.keys import (
     Domain,
     Family,
@@ -31,22 +31,23 @@ from timers_state.keys import (
     key_group,
     owner_prefix,
     prefix_end,
+    tag_owner,
     timer_of_owned_tag_row,
     window_prefix,
 )
 from timers_state.large.image import IMAGE_BYTES, Image
 from timers_state.large.known_timers import KNOWN_BYTES, MOST_KNOWN, KnownTimers
+from timers_state.large.timer_rows import TimerRows
 from timers_state.large.timers import TIMERS_BYTES, Timers
 from timers_state.store.store import Batch, delete_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from timers_state.cells.cell import ValueImage
     from timers_state.due.index import DueIndex
     from timers_state.keys import TimerIdent
     from timers_state.large.image import TimersImage
     from timers_state.large.known_timers import KnownEntry
+    from timers_state.large.timer_rows import StoredTimers
     from timers_state.store.store import Store
 
 SCOPE_BYTES: Final = 640
@@ -109,7 +110,6 @@ class KeyScope:
         "__weakref__",
         "_changed",
         "_erased",
-        "_group",
         "_loaded",
         "_many",
         "_overlay",
@@ -137,8 +137,7 @@ class KeyScope:
         self.stored = stored
         self.unwritten = False
         """At rest: whether something that was committed is not in the store; see ``rest``."""
-        self._overlay: ScopeOwner | None = overlay
-        self._group = -1
+        self._overlay = overlay
         self._owner: bytes | None = None
         self._windows: dict[bytes, dict[bytes, Cell]] = {}
         self._timers: dict[Domain, Timers] = {}
@@ -226,7 +225,7 @@ class KeyScope:
 
     def forget(self) -> None:
         """Ends the life of the key: everything is gone. Costs nothing if it was never written."""
-        if self._overlay is not None:
+        if self._overlay is not GONE_OWNER:
             self._overlay.forget(self.state_id, self.key)
 
     # --- for cells, timers and the overlay ----------------------------------------------------
@@ -234,35 +233,24 @@ class KeyScope:
     @property
     def group(self) -> int:
         """The key group of the key."""
-        if self._group < 0:
-            if self._overlay is None:
-                raise StaleScope(GONE_MESSAGE)
-            self._group = key_group(self.key)
-        return self._group
+        self.reach()
+        return key_group(self.key)
 
     def lease(self) -> None:
         """Gets room from the budget, or by writing everything; makes the scope active."""
-        if self._overlay is None:
-            raise StaleScope(GONE_MESSAGE)
         self._overlay.room.lease(self)
 
     def reach(self) -> Store:
         """The store; raises ``StaleScope`` if the scope is gone."""
-        if self._overlay is None:
-            raise StaleScope(GONE_MESSAGE)
         return self._overlay.running.store
 
     def owner(self) -> bytes:
         """The prefix of the rows of cells of this key."""
         owner = self._owner
         if owner is None:
-            owner = owner_prefix(Family.CELLS, self.state_id, self.group, self.key)
+            owner = owner_prefix(Family.CELLS, self.state_id, key_group(self.key), self.key)
             self._owner = owner
         return owner
-
-    def tag_owner(self) -> bytes:
-        """Prefix of the tag rows of the key."""
-        return owner_prefix(Family.TAGS, self.state_id, self.group, self.key)
 
     def held_timers(self, domain: Domain) -> Timers | None:
         """The timers of a domain, if they may differ from the store's."""
@@ -414,16 +402,14 @@ class KeyScope:
 
     def index(self, domain: Domain) -> DueIndex:
         """Where the timers of the domain are found across keys."""
-        if self._overlay is None:
-            raise StaleScope(GONE_MESSAGE)
         return self._overlay.index_of(self.state_id, domain)
 
-    def take_stored_timers(self, domain: Domain) -> KnownTimers | None:
-        """The timers of a domain that the store has; None if the key has too many."""
+    def take_stored_timers(self, domain: Domain) -> StoredTimers:
+        """The timers of a domain that the store has."""
         if self.stored and self._loaded is None and not self._many:
             self._load()
         if self._many:
-            return None
+            return TimerRows(self, domain)
         loaded = self._loaded.pop(domain, {}) if self._loaded is not None else {}
         return KnownTimers(self, domain, loaded)
 
@@ -433,7 +419,7 @@ class KeyScope:
 
     def kill(self) -> None:
         """Makes every further use an error; breaks reference cycles."""
-        self._overlay = None
+        self._overlay = GONE_OWNER
         self.active = False
         self.room = GONE_ROOM
         if self._timers:
@@ -443,17 +429,14 @@ class KeyScope:
         self._windows = {}
 
     def _load(self) -> None:
-        prefix = self.tag_owner()
+        prefix = tag_owner(self.owner())
         (rows,) = self.reach().read_prefixes([prefix], MOST_KNOWN, sys.maxsize)
         self._many = rows is None
-        self._take_loaded(rows or (), len(prefix))
         self.room -= KNOWN_BYTES * len(rows or ())
-
-    def _take_loaded(self, rows: Sequence[tuple[bytes, bytes]], cut: int) -> None:
         loaded: dict[Domain, dict[bytes, dict[TimerIdent, KnownEntry]]] = {}
         self._loaded = loaded
-        for row, time in rows:
-            window, domain, family, tag = timer_of_owned_tag_row(row, cut)
+        for row, time in rows or ():
+            window, domain, family, tag = timer_of_owned_tag_row(row, len(prefix))
             entry = (decode_i64(time), window, family, tag, None)
             loaded.setdefault(domain, {}).setdefault(window, {})[family, tag] = entry
 
@@ -466,7 +449,7 @@ class KeyScope:
             loaded = self._loaded or {}
             domains += [domain for domain in loaded if window in loaded[domain]]
         elif self.stored:  # looks at one row for each
-            prefix = window_prefix(self.tag_owner(), window)
+            prefix = window_prefix(tag_owner(self.owner()), window)
             lower, end = prefix, prefix_end(prefix)
             while (row := next(self.reach().iterate_rows(lower, end), None)) is not None:
                 domain = Domain(row[len(prefix)])

@@ -16,8 +16,10 @@ from timers_state.keys import (
     TimerIdent,
     decode_i64,
     encode_i64,
-    owner_in_time,
+    place_of_owner,
     prefix_end,
+    row_after,
+    tag_owner,
     tag_prefix,
     time_bound,
     time_domain_end,
@@ -31,6 +33,7 @@ from timers_state.keys import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from timers_state.due.index import DueIndex
     from timers_state.store.store import Batch, Store
 
 TimerEntry = tuple[int, bytes, bytes, bytes, bytes]
@@ -44,17 +47,20 @@ Changes = dict[bytes, dict[TimerIdent, Change]]
 
 
 class Holder(Account, Protocol):
-    """What timers need of the scope that they belong to."""
+    """What timers need of the scope that they belong to; see ``KeyScope``."""
 
     state_id: int
     key: bytes
+    active: bool
 
-    @property
-    def group(self) -> int:
-        """The key group of the key."""
+    def index(self, domain: Domain) -> DueIndex:
+        """Where the timers of the domain are found across keys."""
 
-    def tag_owner(self) -> bytes:
-        """Prefix of the tag rows of the key."""
+    def take_stored_timers(self, domain: Domain) -> StoredTimers:
+        """The timers of a domain that the store has."""
+
+    def know_less(self) -> None:
+        """The key has too many timers to know them all."""
 
 
 class StoredTimers(Protocol):
@@ -65,7 +71,7 @@ class StoredTimers(Protocol):
     def first(self, changes: Changes, up_to: int) -> TimerEntry | None:
         """The first timer of which ``changes`` says nothing; may be None if it is after ``up_to``.
 
-        What ``changes`` names stays named until ``write`` or ``rewind``.
+        What ``changes`` names stays named until ``write``.
         """
 
     def time_of(self, window: bytes, ident: TimerIdent) -> int | None:
@@ -79,9 +85,6 @@ class StoredTimers(Protocol):
 
         The batch will be written before anything else is asked.
         """
-
-    def rewind(self) -> None:
-        """Lets go of what was read; to be called when the store has changed."""
 
 
 class TimerRows(StoredTimers):
@@ -107,14 +110,14 @@ class TimerRows(StoredTimers):
     def __init__(self, scope: Holder, domain: Domain) -> None:
         self._scope = scope
         self._domain = domain
-        self._owner = owner_in_time(scope.group, scope.key)
+        self._owner = place_of_owner(scope.owner())
         self._start = time_bound(scope.state_id, domain, I64_MIN)
         self._bound_time = I64_MAX
         self._bound = time_domain_end(scope.state_id, domain)
-        self.rewind()
+        self._rewind()
 
-    @override
-    def rewind(self) -> None:
+    def _rewind(self) -> None:
+        """Lets go of what was read, since the store has something else from now on."""
         self._rows: Iterator[tuple[bytes, bytes]] | None = None
         self._ahead: tuple[bytes, bytes] | None = None
         self._head: TimerEntry | None = None
@@ -159,7 +162,7 @@ class TimerRows(StoredTimers):
             for name, change in named:
                 if isinstance(change, tuple):
                     self._put(batch, prefix + name, place + name, change)
-        self.rewind()
+        self._rewind()
 
     def _remove(
         self,
@@ -197,7 +200,7 @@ class TimerRows(StoredTimers):
             return None
         if up_to != self._bound_time:
             self._bound_time = up_to
-            self._bound = self._row_after(up_to)
+            self._bound = row_after(self._scope.state_id, self._domain, up_to)
         bound = self._bound
         if self._ahead is not None and self._ahead[0] >= bound:
             return None
@@ -219,11 +222,5 @@ class TimerRows(StoredTimers):
         self._rows = None
         return None
 
-    def _row_after(self, time: int) -> bytes:
-        state_id = self._scope.state_id
-        if time >= I64_MAX:
-            return time_domain_end(state_id, self._domain)
-        return time_bound(state_id, self._domain, max(time, I64_MIN) + 1)
-
     def _tag_prefix(self, window: bytes) -> bytes:
-        return tag_prefix(self._scope.tag_owner(), window, self._domain)
+        return tag_prefix(tag_owner(self._scope.owner()), window, self._domain)

@@ -7,7 +7,7 @@ and over pays for a dict entry each time and no more.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from timers_state.keys import I64_MAX, I64_MIN, Domain, TimerIdent, encode_i64
 from timers_state.large.known_timers import KNOWN_BYTES, MOST_KNOWN, KnownTimers
@@ -23,7 +23,6 @@ from timers_state.large.timer_rows import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from timers_state.due.index import DueIndex
     from timers_state.large.image import TimersImage
     from timers_state.store.store import Batch, Store
 
@@ -36,21 +35,6 @@ NEVER: Final = I64_MIN - 1
 
 TIMERS_BYTES: Final = 480
 """What the timers of a domain cost without any."""
-
-
-class TimerScope(Holder, Protocol):
-    """What the timers of a key need of its scope; see ``KeyScope``."""
-
-    active: bool
-
-    def index(self, domain: Domain) -> DueIndex:
-        """Where the timers of the domain are found across keys."""
-
-    def take_stored_timers(self, domain: Domain) -> KnownTimers | None:
-        """The timers of a domain that the store has; None if the key has too many."""
-
-    def know_less(self) -> None:
-        """The key has too many timers to know them all."""
 
 
 class Timer(NamedTuple):
@@ -84,7 +68,7 @@ class Timers:
         "domain",
     )
 
-    def __init__(self, scope: TimerScope, domain: Domain, stored: bool) -> None:
+    def __init__(self, scope: Holder, domain: Domain, stored: bool) -> None:
         self._scope = scope
         self.domain = domain
         self._changes: Changes = {}
@@ -127,8 +111,11 @@ class Timers:
         else:
             scope.room -= len(payload) + (0 if ident in changed else TIMER_BYTES)
         changed[ident] = entry
-        if self._heap is not None:
-            self._push(entry)
+        heap = self._heap
+        if heap is not None:
+            heappush(heap, entry)
+            if len(heap) > self._heap_limit:
+                self._heap = None
         self._index.note(time, scope.key, alone=len(changed) == 1 and len(changes) == 1)
         if scope.room < 0:
             scope.lease()
@@ -280,19 +267,13 @@ class Timers:
         self._changes = {}
         self._heap = None
         self._none_until = NEVER
-        if self._rows is not None:
-            self._rows.rewind()
-            self._rows = None
+        self._rows = None
 
     def _of_store(self) -> StoredTimers:
         rows = self._rows
         if rows is None:
-            rows = self._rows = self._find_stored()
+            rows = self._rows = self._scope.take_stored_timers(self.domain)
         return rows
-
-    def _find_stored(self) -> StoredTimers:
-        known = self._scope.take_stored_timers(self.domain)
-        return TimerRows(self._scope, self.domain) if known is None else known
 
     def _tell_index(self) -> None:
         index = self._index
@@ -327,14 +308,6 @@ class Timers:
         if isinstance(before, tuple):
             changed[ident] = None
             scope.room += len(before[4])
-
-    def _push(self, entry: TimerEntry) -> None:
-        heap = self._heap
-        if heap is None:
-            return
-        heappush(heap, entry)
-        if len(heap) > self._heap_limit:
-            self._heap = None
 
     def _first(self, up_to: int) -> TimerEntry | None:
         held = self._first_held()
