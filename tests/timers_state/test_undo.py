@@ -328,7 +328,7 @@ def test_a_window_that_was_forgotten_and_not_written_stays_so(budget):
 def test_records_that_come_again_after_all_were_forgotten_are_written():
     overlay = opened(MemoryStore(), 1 << 30)
     commit(overlay)
-    overlay._write_back.records.write_all()
+    overlay._small.write_all()
 
     def again(overlay):
         overlay.forget_all(RECORDS)

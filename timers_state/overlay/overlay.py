@@ -16,12 +16,12 @@ from timers_state.overlay.budget import MemoryBudget
 from timers_state.overlay.due_times import DueTimes
 from timers_state.overlay.large_keys import LargeKeys
 from timers_state.overlay.prefetch import Prefetch
-from timers_state.overlay.record_writing import RecordWriting
 from timers_state.overlay.residence import Residence
 from timers_state.overlay.room import Room
 from timers_state.overlay.round import Round
 from timers_state.overlay.small_keys import SmallKeys
 from timers_state.overlay.write_back import WriteBack
+from timers_state.small.records import Records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from timers_state.keys import Domain, TimerIdent
     from timers_state.large.scope import KeyScope
     from timers_state.small.record import Layout
-    from timers_state.small.records import Records
     from timers_state.store.store import Store
 
 
@@ -71,12 +70,11 @@ class Overlay:
         residence = self._residence = Residence(budget)
         residence.begin(store.sequence)
         due = self._due = DueTimes(residence, running)
-        writing = RecordWriting(running, residence, due)
-        write_back = WriteBack(self, budget, running, residence, due, writing)
+        small = self._small = SmallKeys(running, residence, due)
+        write_back = WriteBack(self, budget, running, residence, due, small)
         self._write_back = write_back
         room = self.room = Room(budget, running, residence, write_back)
-        self._small = SmallKeys(budget, running, residence, room)
-        self._large = LargeKeys(self, budget, running, residence, due, room, writing)
+        self._large = LargeKeys(self, budget, running, residence, due, room, small)
         self._prefetch = Prefetch(budget, running, residence, room)
 
     @property
@@ -94,7 +92,14 @@ class Overlay:
 
     def records(self, state_id: int, layout: Layout) -> Records:
         """The records of a state, always the same ones: its keys that are small."""
-        return self._small.records(state_id, layout)
+        running, residence = self.running, self._residence
+        running.check()
+        records = residence.records.get(state_id)
+        if records is None:
+            is_new = running.store.sequence == 0 and not residence.scopes_of(state_id)
+            records = Records(state_id, layout, self._small.load, self.room.lend, is_new=is_new)
+            residence.records[state_id] = records
+        return records
 
     def is_small(self, state_id: int, key: bytes) -> bool:
         """Whether a key has records in memory."""
@@ -102,7 +107,12 @@ class Overlay:
 
     def bring_small(self, state_id: int, key: bytes) -> bool:
         """Whether a key is small. If only the store has the key, it becomes records if it can."""
-        return self._small.bring(state_id, key)
+        if self._residence.is_small(state_id, key):
+            return True
+        records = self._residence.records.get(state_id)
+        if records is None or not records.takes(key):
+            return False
+        return self._residence.is_small(state_id, key)
 
     def forget(self, state_id: int, key: bytes) -> None:
         """Ends the life of a key: all its state and timers are gone, and its scope is stale.
@@ -296,7 +306,7 @@ class Overlay:
         residence.begin(running.store.sequence)
         if running.store.sequence == 0:
             for records in residence.records.values():
-                records.have_all_keys()
+                records.is_complete = True
 
     def snapshot(self, directory: Path) -> None:
         """Makes a store in ``directory``, absent or empty, that holds all that was committed.
@@ -317,7 +327,7 @@ class Overlay:
         if running.has_changed() or residence.has_removals() or has_changed:
             message = "a round is running: a snapshot is made after commit() or rollback()"
             raise ValueError(message)
-        self._write_back.records.write_all()
+        self._small.write_all()
         with self._write_back.writing():
             self._write_back.write_committed(kept_aside=False)
         running.store.snapshot(directory)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from timers_state.overlay.residence import Residence
     from timers_state.overlay.round import Round
     from timers_state.overlay.write_back import WriteBack
+    from timers_state.small.records import Records
 
 _FIRST_ROOM: Final = 1024
 _FIRST_LEASE: Final = SCOPE_BYTES + _FIRST_ROOM
@@ -57,6 +58,13 @@ class Room:
         grant = budget.lend(need, scope.leased)
         scope.room += grant
         scope.leased += grant
+
+    def lend(self, records: Records, need: int) -> None:
+        """Gives room to records, if need be by writing out, which may take records away."""
+        self.running.check()
+        if need > self.budget.free:
+            self.make(need)
+        self.budget.free -= records.get_room(need)
 
     def activate(self, scope: KeyScope) -> None:
         """Makes a scope active that has no lease."""
@@ -119,11 +127,11 @@ class Room:
 
     def _evict_records(self, need: int) -> None:
         """Gives up records that the round did not change, until ``need`` bytes are free."""
-        budget, writing = self.budget, self.write_back.records
+        budget, small = self.budget, self.write_back.small
         for records in self.residence.records.values():
             if budget.free >= need:
                 break
             unwritten, gone = records.evict(need - budget.free)
             budget.free += records.give_back()
-            writing.write(records, unwritten)
-            writing.give_up(records, gone)
+            small.write(records, unwritten)
+            small.give_up(records, gone)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from timers_state.due.ahead import remove_taken
 from timers_state.keys import key_group
 from timers_state.large.scope import KeyScope
-from timers_state.overlay.record_writing import AT_ONCE, RecordWriting
+from timers_state.overlay.small_keys import AT_ONCE, SmallKeys
 from timers_state.store.erase import erase_key, erase_state
 from timers_state.store.store import Batch
 
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from timers_state.overlay.due_times import DueTimes
     from timers_state.overlay.residence import Residence
     from timers_state.overlay.round import Round
-
-
-def _row_start(scope: KeyScope) -> bytes:
-    return scope.owner()
 
 
 @dataclass(slots=True)
@@ -45,7 +41,7 @@ class WriteBack:
     running: Round
     residence: Residence
     due: DueTimes
-    records: RecordWriting
+    small: SmallKeys
     is_writing: bool = False
 
     @contextmanager
@@ -69,7 +65,7 @@ class WriteBack:
         running.check()
         self.residence.forget_all_absent()
         with self.writing():
-            self.records.write_all()
+            self.small.write_all()
             kept_aside = self.write_committed(kept_aside=True)
             batch = Batch(running.store.sequence + 1)
             if kept_aside is not None:
@@ -102,7 +98,7 @@ class WriteBack:
             residence.keep(scope, cost)
             if scope.unwritten:
                 unwritten_bytes += cost
-        for scope in sorted(to_write, key=_row_start):
+        for scope in sorted(to_write, key=KeyScope.owner):
             self._settle(scope, batch)
         if len(batch):
             self.due.written(whole=False)
@@ -119,7 +115,7 @@ class WriteBack:
         """
         running = self.running
         scopes = [scope for scope in self.residence.scopes.values() if scope.unwritten]
-        scopes.sort(key=_row_start)
+        scopes.sort(key=KeyScope.owner)
         for start in range(0, len(scopes), AT_ONCE):
             batch = Batch(running.store.sequence + 1)
             for scope in scopes[start : start + AT_ONCE]:
@@ -163,7 +159,7 @@ class WriteBack:
         residence.are_stored(ident for ident, scope in active if scope.stored)
         self.states_are_gone(erased_states)
         self.budget.free += sum(records.leased for records in residence.records.values())
-        self.records.collect(batch, erased_states)
+        self.small.collect(batch, erased_states)
         running.changed.clear()
         self.due.written(whole=True)
 

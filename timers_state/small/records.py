@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
-from typing_extensions import override
+from typing import TYPE_CHECKING, Any, Final
 
 from timers_state.keys import EVENT, EXPIRY, HOLD, PROCESSING, Domain
 from timers_state.small.loading import RecordLoading
@@ -36,18 +34,6 @@ _PLACE_BYTES: Final = 24
 """What an item costs in a list or dict that shares it with another, about."""
 
 
-class Lender(Protocol):
-    """Where room comes from."""
-
-    __slots__ = ()
-
-    def load(self, records: Records, key: bytes) -> list[Record] | None:
-        """What the store has of a key; None if it is elsewhere too, or cannot be records."""
-
-    def lend(self, records: Records, need: int) -> None:
-        """Gives room, if need be by writing out, which may take records away."""
-
-
 class Records:
     """Keys of one state that are kept as ``Record``s, within rounds.
 
@@ -55,6 +41,10 @@ class Records:
     the key's scope is asked for. Call ``begin`` with a key before you change its records. The
     overlay does not take these records away before the next call of ``begin``, and as long as the
     key is in ``beside``.
+
+    Args:
+        load: what the store has of a key; None if it is elsewhere too, or cannot be records.
+        lend: gives room by ``get_room``, if need be by writing out, which may take records away.
 
     Attributes:
         heads: by key: its record, of any of its windows; always this dict.
@@ -67,7 +57,15 @@ class Records:
         room: bytes that records may take before there has to be more; ``borrow`` if it is negative.
     """
 
-    def __init__(self, lender: Lender, state_id: int, layout: Layout, *, is_new: bool) -> None:
+    def __init__(
+        self,
+        state_id: int,
+        layout: Layout,
+        load: Callable[[Records, bytes], list[Record] | None],
+        lend: Callable[[Records, int], object],
+        *,
+        is_new: bool,
+    ) -> None:
         self.heads: dict[bytes, Record] = {}
         self.state_id = state_id
         self.layout = layout
@@ -77,7 +75,8 @@ class Records:
         self.empty = layout.empty
         self._no_values, self._no_times, self._no_payloads, _, _ = self.empty
         self._cost = RECORD_BYTES + SET_TIMER_BYTES * len(layout.families)
-        self._lender = lender
+        self._load = load
+        self._lend = lend
         self.rows = RecordRows(state_id, layout)
         self.loading = RecordLoading(state_id, layout, self.empty)
         hidden: dict[bytes, list[Parked]] = {}
@@ -107,13 +106,13 @@ class Records:
 
     def borrow(self) -> None:
         """Gets room, which may take keys away that are not in use."""
-        self._lender.lend(self, _LEASE - self.room)
+        self._lend(self, _LEASE - self.room)
 
     def takes(self, key: bytes) -> bool:
         """Whether a key that has no record can have some; it has those then that the store has."""
         if self.is_complete:
             return True
-        loaded = self._lender.load(self, key)
+        loaded = self._load(self, key)
         if loaded is None:
             return False
         self.take_in(loaded)
@@ -305,7 +304,9 @@ class Records:
 
     def apart(self) -> Records:
         """Records for copies of keys. No store has anything of them."""
-        return Records(_Apart(), self.state_id, self.layout, is_new=True)
+        return Records(
+            self.state_id, self.layout, lambda records, key: [], Records.get_room, is_new=True
+        )
 
     def copies(self, key: bytes) -> list[Record]:
         """Records with the same content, for ``take_in`` of other records."""
@@ -423,10 +424,6 @@ class Records:
             self._list(record)
             self._emptied.append(record)
         self._end_round()
-
-    def have_all_keys(self) -> None:
-        """No key of this state is anywhere else: there are no scopes and no rows."""
-        self.is_complete = True
 
     def unwritten(self) -> list[Record]:
         """Records that may differ from the store; each one that does is among them."""
@@ -604,20 +601,6 @@ class Records:
                 head.more = record.more
                 return
             head = head.more
-
-
-class _Apart(Lender):
-    """Gives any room, to records that nothing else is known of."""
-
-    __slots__ = ()
-
-    @override
-    def load(self, records: Records, key: bytes) -> list[Record]:
-        return []
-
-    @override
-    def lend(self, records: Records, need: int) -> None:
-        records.get_room(need)
 
 
 def retire(records: list[Record]) -> None:
