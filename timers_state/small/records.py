@@ -17,7 +17,6 @@ from timers_state.small.record import (
     Record,
     size_of,
     times_in,
-    times_of,
 )
 from timers_state.small.rows import RecordRows
 from timers_state.small.times import RecordTimes, TimeLists
@@ -82,8 +81,8 @@ class Records:
         hidden: dict[bytes, list[Parked]] = {}
         self.hidden = hidden
         self._times = RecordTimes(hidden)
-        # Of what has no place in ``times``; event timers are found by that.
         self._lists = {
+            EVENT: self._times,
             EXPIRY: TimeLists(attrgetter("expiry"), hidden),
             PROCESSING: TimeLists(lambda record: record.first_other(PROCESSING), hidden),
             HOLD: TimeLists(lambda record: record.first_other(HOLD), hidden),
@@ -125,7 +124,7 @@ class Records:
             cost += self._cost_of(record)
             record.more = self.heads.get(record.key)
             self.heads[record.key] = record
-            self._list(record)
+            self._list(record, self.empty)
         self.room -= cost
         return cost
 
@@ -316,7 +315,7 @@ class Records:
         """The content of records that have changed since the last call, by window."""
         changed = [(record.window, record.content()) for record in self._changed]
         self.commit()
-        for lists in (self._times, *self._lists.values()):
+        for lists in self._lists.values():
             lists.clear()  # nothing is asked for of copies, however long their turn goes on
         return changed
 
@@ -337,7 +336,7 @@ class Records:
                 self.end(record)
 
     def _put(self, record: Record, content: Content) -> None:
-        before = record.content()  # values, times, payloads, expiry, others
+        before = record.content()
         if record.saved is None:
             self._save(record)
             size = size_of(before)
@@ -345,15 +344,7 @@ class Records:
             self.room -= size
         self.room += size_of(before) - size_of(content)
         record.values, record.times, record.payloads, record.expiry, record.others = content
-        first = record.first_time()
-        if first is not None and (record.listed is None or first < record.listed):
-            self._times.list(record, first)
-        if record.expiry is not None and record.expiry != before[3]:
-            self._expiries.list(record, record.expiry)
-        for name, (time, _) in record.others.items():
-            domain, known = name[0], before[4].get(name)
-            if domain is not EVENT and (known is None or known[0] != time):
-                self._lists[domain].list(record, time)
+        self._list(record, before)
 
     def hide(self, key: bytes) -> None:
         """Take the timers of a key, and when its windows expire, out of all lists until ``show``.
@@ -374,13 +365,9 @@ class Records:
 
     def first(self, domain: Domain, up_to: int | None) -> tuple[int, bytes] | None:
         """Time and key of the earliest timer; not exactly, if it is after ``up_to``."""
-        if domain is EVENT:
-            record = self._times.first(up_to)
-            time = None if record is None else record.listed
-        else:
-            lists = self._lists[domain]
-            record = lists.first()
-            time = None if record is None else lists.time_of(record)
+        lists = self._lists[domain]
+        record = lists.first(up_to)
+        time = None if record is None else lists.time_of(record)
         return None if record is None or time is None else (time, record.key)
 
     def count(self, domain: Domain) -> int:
@@ -421,7 +408,7 @@ class Records:
             record.saved = None
             self.room += size_of(record.content()) - size_of(saved)
             record.values, record.times, record.payloads, record.expiry, record.others = saved
-            self._list(record)
+            self._list(record, self.empty)
             self._emptied.append(record)
         self._end_round()
 
@@ -509,7 +496,6 @@ class Records:
         heads = [head for key in but if (head := self.heads.get(key)) is not None]
         kept = [record for head in heads for record in _chain(head)]
         self.heads.clear()
-        self._times.clear()
         for lists in self._lists.values():
             lists.clear()
         for parked in self.hidden.values():
@@ -524,7 +510,7 @@ class Records:
             self.heads[head.key] = head
         for record in kept:
             record.listed = None
-            self._list(record)
+            self._list(record, self.empty)
 
     def all(self) -> Iterator[Record]:
         """All records."""
@@ -554,16 +540,18 @@ class Records:
         changed = (*before[:number], payload, *before[number + 1 :])
         record.payloads = self._no_payloads if changed == self._no_payloads else changed
 
-    def _list(self, record: Record) -> None:
+    def _list(self, record: Record, known: Content) -> None:
+        """Lists the times of a record, but those other than of event timers in ``known``."""
+        _, _, _, expiry, others = known
         first = record.first_time()
         if first is not None and (record.listed is None or first < record.listed):
             self._times.list(record, first)
-        if record.expiry is not None:
+        if record.expiry is not None and record.expiry != expiry:
             self._expiries.list(record, record.expiry)
-        if record.others:
-            for domain in (PROCESSING, HOLD):
-                for time in times_of(record.others, domain):
-                    self._lists[domain].list(record, time)
+        for name, (time, _) in record.others.items():
+            domain, before = name[0], others.get(name)
+            if domain is not EVENT and (before is None or before[0] != time):
+                self._lists[domain].list(record, time)
 
     def _cost_of(self, record: Record) -> int:
         return self._cost + len(record.key) + len(record.window) + size_of(record.content())

@@ -7,7 +7,10 @@ and on, as that of a session does, stays where it is until its list is the first
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -17,36 +20,26 @@ if TYPE_CHECKING:
 _SPARE: Final = 1024
 
 
-class Lists(Protocol):
-    """Lists records by a time of theirs."""
-
-    __slots__ = ()
-
-    def list(self, record: Record, time: int) -> None:
-        """A record has this time."""
-
-    def clear(self) -> None:
-        """Forget all."""
-
-
 class Parked(NamedTuple):
     """What was found while its key was hidden, and is to be listed again after that."""
 
-    lists: Lists
+    lists: TimeLists
     record: Record
     time: int
 
 
-class RecordTimes(Lists):
-    """The event timers of records, the earliest first.
+class TimeLists:
+    """Records by a time of theirs, the earliest first.
 
     Args:
+        time_of: the time that counts.
         hidden: by key, what is not to be found now; its owner changes which keys these are.
     """
 
-    __slots__ = ("_at", "_front", "_hidden", "_listed", "_times")
-
-    def __init__(self, hidden: Mapping[bytes, list[Parked]]) -> None:
+    def __init__(
+        self, time_of: Callable[[Record], int | None], hidden: Mapping[bytes, list[Parked]]
+    ) -> None:
+        self.time_of = time_of
         self._hidden = hidden
         self.clear()
 
@@ -54,15 +47,49 @@ class RecordTimes(Lists):
         """Forget all."""
         self._at: dict[int, list[Record]] = {}
         self._times: list[int] = []
+
+    def list(self, record: Record, time: int) -> None:
+        """A record has this time, now or when earlier ones are gone."""
+        _add(self._at, self._times, record, time)
+
+    def first(self, up_to: int | None = None) -> Record | None:
+        """The record whose time is the earliest; some record, if no time is at most ``up_to``."""
+        times, time_of, hidden = self._times, self.time_of, self._hidden
+        while times:
+            time = times[0]
+            there = self._at[time]
+            while there:
+                record = there[-1]
+                if time_of(record) == time:
+                    if record.key not in hidden:
+                        return record
+                    hidden[record.key].append(Parked(self, record, time))
+                there.pop()
+            heappop(times)
+            del self._at[time]
+        return None
+
+
+class RecordTimes(TimeLists):
+    """The event timers of records: ``listed`` is the time that counts, a lower bound."""
+
+    def __init__(self, hidden: Mapping[bytes, list[Parked]]) -> None:
+        super().__init__(attrgetter("listed"), hidden)
+
+    @override
+    def clear(self) -> None:
+        super().clear()
         self._listed = 0
         self._front: int | None = None
 
+    @override
     def list(self, record: Record, time: int) -> None:
         """A record has a timer at ``time``, and is not listed before that."""
         record.listed = time
         self._listed += 1
         _add(self._at, self._times, record, time)
 
+    @override
     def first(self, up_to: int | None = None) -> Record | None:
         """The record that has the earliest timer, listed under the time of that timer.
 
@@ -113,50 +140,6 @@ class RecordTimes(Lists):
                 self._listed += 1
         self._times = list(self._at)
         heapify(self._times)
-
-
-class TimeLists(Lists):
-    """Records by a time of theirs, the earliest first.
-
-    Args:
-        time_of: the time that counts.
-        hidden: see ``RecordTimes``.
-    """
-
-    __slots__ = ("_at", "_hidden", "_times", "time_of")
-
-    def __init__(
-        self, time_of: Callable[[Record], int | None], hidden: Mapping[bytes, list[Parked]]
-    ) -> None:
-        self.time_of = time_of
-        self._hidden = hidden
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._at: dict[int, list[Record]] = {}
-        self._times: list[int] = []
-
-    def list(self, record: Record, time: int) -> None:
-        """A record has this time, now or when earlier ones are gone."""
-        _add(self._at, self._times, record, time)
-
-    def first(self) -> Record | None:
-        """The record whose time is the earliest."""
-        times, time_of, hidden = self._times, self.time_of, self._hidden
-        while times:
-            time = times[0]
-            there = self._at[time]
-            while there:
-                record = there[-1]
-                if time_of(record) == time:
-                    if record.key not in hidden:
-                        return record
-                    hidden[record.key].append(Parked(self, record, time))
-                there.pop()
-            heappop(times)
-            del self._at[time]
-        return None
 
 
 def _add(at: dict[int, list[Record]], times: list[int], record: Record, time: int) -> None:
