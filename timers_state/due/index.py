@@ -59,8 +59,6 @@ class HeldTimers(Protocol):
 class Memory(Protocol):
     """What is in memory and not in the store."""
 
-    __slots__ = ()
-
     def unwritten_timers(self, state_id: int, key: bytes, domain: Domain) -> HeldTimers | None:
         """The timers of a key, if some may differ from the store's."""
 
@@ -91,23 +89,6 @@ class DueIndex:
     at, as heaps. ``_low`` is at or below all times in the batch that is being made. ``_start`` is
     at or below the first row in the store that is not hidden.
     """
-
-    __slots__ = (
-        "_ahead",
-        "_bounds",
-        "_domain",
-        "_fronts",
-        "_head",
-        "_keys",
-        "_listed",
-        "_low",
-        "_memory",
-        "_reach",
-        "_rows",
-        "_start",
-        "_state",
-        "_times",
-    )
 
     def __init__(self, memory: Memory, reach: Reach, state_id: int, domain: Domain) -> None:
         self._memory = memory

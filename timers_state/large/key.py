@@ -35,17 +35,6 @@ class LargeKey:
         values: by number: the bytes of a single value, or None.
     """
 
-    __slots__ = (
-        "_families",
-        "_overlay",
-        "_scope",
-        "_state_id",
-        "_states",
-        "key",
-        "values",
-        "window",
-    )
-
     def __init__(self, overlay: ScopeOpener, state_id: int) -> None:
         self._overlay = overlay
         self._state_id = state_id

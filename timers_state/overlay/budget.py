@@ -19,8 +19,6 @@ class MemoryBudget:
         free: how many of them are not taken. It is negative where more had to be kept than fits.
     """
 
-    __slots__ = ("free", "size")
-
     def __init__(self, size: int) -> None:
         self.size = size
         self.free = size

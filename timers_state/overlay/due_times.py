@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 class DueTimes:
     """An index of times for each state and domain; records have theirs beside it."""
 
-    __slots__ = ("_indexes", "_residence", "_round")
-
     def __init__(self, residence: Residence, running: Round) -> None:
         self._residence = residence
         self._round = running

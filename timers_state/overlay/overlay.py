@@ -52,18 +52,6 @@ class Overlay:
         budget_bytes: how much may be in memory.
     """
 
-    __slots__ = (
-        "_budget",
-        "_due",
-        "_large",
-        "_prefetch",
-        "_residence",
-        "_small",
-        "_write_back",
-        "room",
-        "running",
-    )
-
     def __init__(self, store: Store, budget_bytes: int) -> None:
         budget = self._budget = MemoryBudget(budget_bytes)
         running = self.running = Round(store, budget)

@@ -73,19 +73,6 @@ class Residence(Memory):
         stored: keys that the store may have rows of; None means any key.
     """
 
-    __slots__ = (
-        "_absent",
-        "_budget",
-        "erased",
-        "erased_states",
-        "has_rested",
-        "records",
-        "resting",
-        "scopes",
-        "stored",
-        "taken",
-    )
-
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
         self.records: dict[int, Records] = {}

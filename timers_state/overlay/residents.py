@@ -53,8 +53,6 @@ class Residents:
         capacities: how many keys each filter beyond that takes; powers of two.
     """
 
-    __slots__ = ("_capacities", "_exact", "_filters", "_most_exact")
-
     def __init__(
         self, most_exact: int = MOST_EXACT, capacities: tuple[int, ...] = _CAPACITIES
     ) -> None:

@@ -48,18 +48,6 @@ class Round:
         is_lost: whether writing failed, so that something that was committed may be gone.
     """
 
-    __slots__ = (
-        "_budget",
-        "_prepared",
-        "changed",
-        "erased_states",
-        "image_bytes",
-        "images",
-        "is_lost",
-        "is_marked",
-        "store",
-    )
-
     def __init__(self, store: Store, budget: MemoryBudget) -> None:
         self.store = store
         self.changed: list[KeyScope] = []

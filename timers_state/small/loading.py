@@ -58,17 +58,6 @@ class RecordLoading:
     are few for many keys, so they are taken apart once.
     """
 
-    __slots__ = (
-        "_cells",
-        "_empty",
-        "_families",
-        "_heads",
-        "_names",
-        "_state",
-        "_timers",
-        "_values",
-    )
-
     def __init__(self, state_id: int, layout: Layout, empty: Content) -> None:
         has_timers = bool(layout.families or layout.expires or layout.others)
         families = (Family.CELLS,) + (Family.TAGS,) * has_timers

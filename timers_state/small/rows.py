@@ -39,15 +39,6 @@ class RecordRows:
     into memory: what records have in common is made once, and each key is encoded once.
     """
 
-    __slots__ = (
-        "_cells",
-        "_empty",
-        "_families",
-        "_state",
-        "_tags",
-        "_values",
-    )
-
     def __init__(self, state_id: int, layout: Layout) -> None:
         self._state = state_id
         self._cells = state_prefix(Family.CELLS, state_id)
