@@ -15,4 +15,5 @@ def set_with(value, added):
     """The same of a set."""
     size, items = value or (0, {})
     new = [item for item in dict.fromkeys(added) if item not in items]
-    return size + sum(ITEM_BYTES + 48 + len(item) for item in new), {**items, **dict.fromkeys(new)}
+    size += sum(ITEM_BYTES + 48 + len(item) for item in new)
+    return size, {**items, **dict.fromkeys(new, b"")}

@@ -17,7 +17,7 @@ from timers_state.cells.cell import (
     Cell,
     Difference,
 )
-from timers_state.cells.segment import decode_segment, encode_segment, segments_of
+from timers_state.cells.segment import decode_segment, encode_segment, put_segments
 from timers_state.keys import Kind, prefix_end, segment_suffix
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Bag(Cell):
         if not (self._items or self._erase):
             return
         prefix = self._erased(batch, store)
-        for index, segment in enumerate(segments_of(self._items)):
-            batch.put(prefix + segment_suffix(batch.sequence, index), encode_segment(segment))
+        if self._items:
+            put_segments(batch, prefix, self._items)
             self._base = True
         self._items = []

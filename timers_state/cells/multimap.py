@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from timers_state.cells.cell import ENTRY_BYTES, ITEM_BYTES, Account, Cell
 from timers_state.cells.merge import merged
-from timers_state.cells.segment import decode_segment, encode_segment, segments_of
-from timers_state.keys import Kind, entry_of, entry_prefix, prefix_end, segment_suffix
+from timers_state.cells.segment import decode_segment, put_segments
+from timers_state.keys import Kind, entry_of, entry_prefix, prefix_end
 from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
@@ -108,9 +108,7 @@ class Multimap(Cell):
             entry = entry_prefix(prefix, key)
             delete_rows(store, batch, entry, prefix_end(entry))
         for key, values in self._entries.items():
-            entry = entry_prefix(prefix, key)
-            for index, segment in enumerate(segments_of(values)):
-                batch.put(entry + segment_suffix(batch.sequence, index), encode_segment(segment))
+            put_segments(batch, entry_prefix(prefix, key), values)
             self._base = True
         self._entries = {}
         self._removed = set()

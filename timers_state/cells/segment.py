@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import sys
 from array import array
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from timers_state.errors import MalformedRow
+from timers_state.keys import segment_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from timers_state.store.store import Batch
 
 SEGMENT_BYTES: Final = 64 * 1024
 _ONE: Final = (1).to_bytes(4, "little")
@@ -49,16 +51,20 @@ def decode_segment(value: bytes) -> list[bytes]:
     return items
 
 
-def segments_of(items: list[bytes]) -> Iterator[list[bytes]]:
+def segments_of(items: list[bytes]) -> list[list[bytes]]:
     """Cuts a list into lists of about ``SEGMENT_BYTES``."""
     if sum(map(len, items)) + _ITEM_BYTES * len(items) <= SEGMENT_BYTES:
-        if items:
-            yield items
-        return
-    start = size = 0
+        return [items] if items else []
+    starts, size = [0], 0
     for position, item in enumerate(items):
         size += len(item) + _ITEM_BYTES
-        if size > SEGMENT_BYTES and position > start:
-            yield items[start:position]
-            start, size = position, len(item) + _ITEM_BYTES
-    yield items[start:]
+        if size > SEGMENT_BYTES and position > starts[-1]:
+            starts.append(position)
+            size = len(item) + _ITEM_BYTES
+    return [items[start:end] for start, end in pairwise([*starts, len(items)])]
+
+
+def put_segments(batch: Batch, prefix: bytes, items: list[bytes]) -> None:
+    """Adds ``items`` to ``batch``, as the last rows that start with ``prefix``."""
+    for index, segment in enumerate(segments_of(items)):
+        batch.put(prefix + segment_suffix(batch.sequence, index), encode_segment(segment))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from timers_state.cells.cell import ITEM_BYTES
-from timers_state.cells.segment import decode_segment, encode_segment, segments_of
-from timers_state.keys import prefix_end, segment_suffix
+from timers_state.cells.segment import decode_segment, put_segments
+from timers_state.keys import prefix_end
 from timers_state.small.cell import SmallCell
 from timers_state.small.record import MOST_ITEM_BYTES
 from timers_state.store.store import delete_rows
@@ -57,8 +57,7 @@ class SmallBag(SmallCell):
         is_anew, added = _change(before, after)
         if is_anew:
             delete_rows(store, batch, prefix, prefix_end(prefix))
-        for index, segment in enumerate(segments_of(added)):
-            batch.put(prefix + segment_suffix(batch.sequence, index), encode_segment(segment))
+        put_segments(batch, prefix, added)
 
     @staticmethod
     @override

@@ -80,6 +80,9 @@ class SmallMap(SmallCell):
 def _changes(before: Copied | None, after: Copied | None) -> Iterator[tuple[bytes, bytes | None]]:
     """Keys that differ, with their new values; None: the key is gone."""
     old, new = before[1] if before else {}, after[1] if after else {}
-    for key in {**old, **new}:
-        if old.get(key) != new.get(key):
-            yield key, new.get(key)
+    for key, value in new.items():
+        if old.get(key) != value:
+            yield key, value
+    for key in old:
+        if key not in new:
+            yield key, None

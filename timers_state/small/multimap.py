@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from timers_state.cells.cell import ENTRY_BYTES, ITEM_BYTES
-from timers_state.cells.segment import decode_segment, encode_segment, segments_of
-from timers_state.keys import entry_of, entry_prefix, prefix_end, segment_suffix
+from timers_state.cells.segment import decode_segment, put_segments
+from timers_state.keys import entry_of, entry_prefix, prefix_end
 from timers_state.small.cell import SmallCell, appended
 from timers_state.store.store import delete_rows
 
@@ -66,8 +66,7 @@ class SmallMultimap(SmallCell):
             entry = entry_prefix(prefix, key)
             if is_anew:
                 delete_rows(store, batch, entry, prefix_end(entry))
-            for index, segment in enumerate(segments_of(list(added))):
-                batch.put(entry + segment_suffix(batch.sequence, index), encode_segment(segment))
+            put_segments(batch, entry, list(added))
 
     @staticmethod
     @override
