@@ -73,15 +73,13 @@ class Map(Cell):
 
     def keys(self) -> Iterator[bytes]:
         """Keys as they are now; values are not read."""
-        held = sorted(self._entries)
         if not self._base:
-            return iter(held)
-        present = {key: value is not None or None for key, value in self._entries.items()}
+            return iter(sorted(self._entries))
         prefix = self._prefix()
         cut = len(prefix)
         rows = self._scope.reach().iterate_rows(prefix, prefix_end(prefix))
-        marks = merged(((row[cut:], True) for row in rows), ((key, present[key]) for key in held))
-        return (key for key, _ in marks)
+        found = merged(((row[cut:], b"") for row in rows), sorted(self._entries.items()))
+        return (key for key, _ in found)
 
     def clear(self) -> None:
         """Removes everything."""

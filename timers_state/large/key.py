@@ -32,7 +32,7 @@ class LargeKey:
     Attributes:
         key: encoded.
         window: encoded.
-        values: by number: the bytes of a single value, or None.
+        values: this object: ``values[number]`` is the bytes of a single value, or None.
     """
 
     def __init__(self, overlay: ScopeOpener, state_id: int) -> None:
@@ -43,7 +43,7 @@ class LargeKey:
         self._families: list[bytes] = []
         self.key = b""
         self.window = b""
-        self.values = _Values(self)
+        self.values = self
 
     def begin(self, key: bytes) -> None:
         """What follows belongs to this key."""
@@ -78,6 +78,10 @@ class LargeKey:
         kind, tag = self._states[number]
         return self.scope().cell(kind, tag, self.window)
 
+    def __getitem__(self, number: int) -> bytes | None:
+        value: bytes | None = self.cell(number).get()
+        return value
+
     def put_value(self, record: LargeKey, number: int, value: bytes | None) -> None:
         """Sets or clears a single value."""
         cell = record.cell(number)
@@ -103,16 +107,3 @@ class LargeKey:
         """Makes sure that a timer does not fire."""
         domain, family, tag = name
         record.scope().timers(domain).clear(family, tag, record.window)
-
-
-class _Values:
-    """The single values of a large key, by number."""
-
-    __slots__ = ("_key",)
-
-    def __init__(self, key: LargeKey) -> None:
-        self._key = key
-
-    def __getitem__(self, number: int) -> bytes | None:
-        value: bytes | None = self._key.cell(number).get()
-        return value
