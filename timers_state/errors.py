@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# In the texts of the plain ``Exception``s that rocksdict raises.
+_LOCKED: Final = ("lock hold by current process", "While lock file")
+_DAMAGED: Final = ("Corruption", "create_if_missing is false", "No such file")
+
 
 class StateError(Exception):
     """Base of every failure that timers_state raises on purpose."""
@@ -53,3 +62,19 @@ class Unmovable(StateError):
 
 class KindMismatch(StateError):
     """One tag was opened as two kinds of cell."""
+
+
+def failure(error: Exception, what: str, directory: Path) -> StateError:
+    """What to raise if RocksDB says that the store could not be ``what`` ("read", ...)."""
+    text = str(error)
+    if any(sign in text for sign in _LOCKED):
+        return StoreLocked(
+            f"the store {directory} is open elsewhere, in this process or another: close it there, "
+            f"or wait until that process has ended ({text})"
+        )
+    if any(sign in text for sign in _DAMAGED):
+        return StoreCorrupt(
+            f"the store {directory} is damaged and could not be {what}: restore it from a copy "
+            f"({text})"
+        )
+    return StoreFailed(f"the store {directory} could not be {what}: {text}")

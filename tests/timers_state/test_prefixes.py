@@ -8,7 +8,7 @@ import pytest
 from test_cursor import FlakyIterator
 
 from timers_state.errors import StoreCorrupt
-from timers_state.store.prefixes import ManyGone, Prefixes
+from timers_state.store.cursor import ManyGone, Prefixes
 
 ROWS = [b"a1", b"a2", b"b1", b"d1", b"d2"]
 

@@ -15,7 +15,7 @@ from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_
 from timers_state.cells.bag import Bag
 from timers_state.cells.set import Set
 from timers_state.cells.value import Value
-from timers_state.store import undo
+from timers_state.store import snapshot
 
 SCOPES, RECORDS = 1, 7
 LAYOUT = Layout(((Value, b"v"), (Bag, b"b"), (Set, b"s")), (b"f", b"g"))
@@ -415,7 +415,7 @@ def test_an_undo_point_that_was_not_finished_is_none(on_disk, tmp_path):
 
 def test_an_undo_point_that_was_half_let_go_is_none(on_disk, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(undo.shutil, "rmtree", lambda *_, **__: None)  # it was interrupted before
+        patch.setattr(snapshot.shutil, "rmtree", lambda *_, **__: None)  # it was interrupted before
         commit(on_disk)
     end_process(on_disk)
     assert (tmp_path / "s" / "undo" / "rocks").exists()
@@ -435,10 +435,10 @@ def test_going_back_that_was_interrupted_is_begun_anew(on_disk, tmp_path, monkey
             def interrupt(*_):
                 raise Interrupted
 
-            patch.setattr(undo.shutil.os, step, interrupt)
+            patch.setattr(snapshot.shutil.os, step, interrupt)
             patch.setattr(type(copy), step, interrupt)
             with pytest.raises(Interrupted):
-                undo.go_back(copy)
+                snapshot.go_back(copy)
         assert left_by(copy) == b"1"
 
 

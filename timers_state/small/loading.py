@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from timers_state.keys import TimerName
     from timers_state.small.record import Content, Layout
-    from timers_state.store.prefixes import RowsOf
-    from timers_state.store.store import Store
+    from timers_state.store.store import RowsOf, Store
 
 _MOST_ROWS: Final = 64
 """A key with more rows than this is not looked at any further."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from timers_state.store.prefixes import RowsOf
+    from timers_state.store.store import RowsOf
 
 T = TypeVar("T")
 

@@ -37,10 +37,10 @@ from timers_state.errors import (
     StoreClosed,
     StoreCorrupt,
     StoreFailed,
+    failure,
 )
 from timers_state.keys import SEQUENCE_ROW, decode_sequence, encode_sequence, prefix_end
-from timers_state.store.cursor import Cursor, ItemCursor, Rows
-from timers_state.store.failure import failure
+from timers_state.store.cursor import Cursor, ItemCursor, ManyGone, Prefixes, Rows
 from timers_state.store.formats import (
     FORMAT,
     ROCKS_DIRECTORY,
@@ -51,8 +51,7 @@ from timers_state.store.formats import (
     write_seal,
 )
 from timers_state.store.migrations import MIGRATIONS, steps_from
-from timers_state.store.prefixes import ManyGone, Prefixes
-from timers_state.store.snapshot import link_store
+from timers_state.store.snapshot import drop_undo_point, go_back, link_store, make_undo_point
 from timers_state.store.store import (
     DELETE,
     PUT,
@@ -62,14 +61,13 @@ from timers_state.store.store import (
     check_sequence,
     rows_within,
 )
-from timers_state.store.undo import drop_undo_point, go_back, make_undo_point
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from timers_state.store.migrations import Migration
-    from timers_state.store.prefixes import RowsOf
+    from timers_state.store.store import RowsOf
 
 MEBIBYTE: Final = 1 << 20
 # How many sorted runs of tables there may be before some are merged: every read asks all of them.

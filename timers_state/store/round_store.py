@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from timers_state.store.prefixes import RowsOf
     from timers_state.store.rocks import RocksMemory
-    from timers_state.store.store import Batch
+    from timers_state.store.store import Batch, RowsOf
 
 
 class RoundStore(Store):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
-
-    from timers_state.store.prefixes import RowsOf
 
 PUT: Final = 0
 DELETE: Final = 1
@@ -18,6 +17,9 @@ _FEW: Final = 16
 
 RowChange = tuple[Literal[0, 1, 2], bytes, bytes]
 """``(PUT, row, value)``, ``(DELETE, row, b"")`` or ``(DELETE_RANGE, first row, end row)``."""
+
+RowsOf = Sequence[tuple[bytes, bytes]] | None
+"""The rows of a prefix and their values; None if there are too many."""
 
 
 class Batch:
