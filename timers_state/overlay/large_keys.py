@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from timers_state.cells.value import Value
-from timers_state.keys import EVENT, EXPIRY
 from timers_state.large.scope import KeyScope
 from timers_state.overlay.residence import SMALL, STORED, TAKEN
 from timers_state.small.kinds import SMALL_CELLS
 from timers_state.small.records import retire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from timers_state.cells.cell import Cell
-    from timers_state.keys import TimerIdent, TimerName
     from timers_state.large.scope import ScopeOwner
     from timers_state.overlay.budget import MemoryBudget
     from timers_state.overlay.due_times import DueTimes
@@ -24,10 +20,7 @@ if TYPE_CHECKING:
     from timers_state.overlay.room import Room
     from timers_state.overlay.round import Round
     from timers_state.overlay.small_keys import SmallKeys
-    from timers_state.small.record import Layout, Others, Record
-
-
-_EXPIRY: Final[TimerIdent] = (b"", b"")
+    from timers_state.small.record import Layout, Record
 
 
 @dataclass(slots=True)
@@ -120,36 +113,25 @@ class LargeKeys:
 
 def _change_scope(scope: KeyScope, record: Record, layout: Layout) -> None:
     """Makes the changes of the running round to a scope; the store has what was committed."""
-    values, times, payloads, expiry, others = record.committed()
-    window = record.window
-    for (kind, tag), old, new in zip(layout.values, values, record.values, strict=True):
+    before, after, window = record.committed(), record.content(), record.window
+    for (kind, tag), old, new in zip(layout.values, before[0], after[0], strict=True):
         if old != new:
-            _change_cell(scope, kind, tag, window, old, new)
-    for family, was, time, was_with, payload in zip(
-        layout.families, times, record.times, payloads, record.payloads, strict=True
-    ):
-        if (was, was_with) != (time, payload):
-            if time is None:
-                scope.timers(EVENT).clear(family, b"", window)
-            else:
-                scope.timers(EVENT).set(time, family, b"", window, payload)
-    for name, time, payload in _other_changes(others, record.others):
+            _change_cell(scope.cell(kind, tag, window), old, new)
+    known, timers = layout.timers(before), layout.timers(after)
+    for name in {**known, **timers}:
+        timer = timers.get(name)
+        if timer == known.get(name):
+            continue
         domain, family, tag = name
-        if time is None:
+        if timer is None:
             scope.timers(domain).clear(family, tag, window)
         else:
+            time, payload = timer
             scope.timers(domain).set(time, family, tag, window, payload)
-    if expiry != record.expiry:
-        if record.expiry is None:
-            scope.timers(EXPIRY).clear(*_EXPIRY, window)
-        else:
-            scope.timers(EXPIRY).set(record.expiry, *_EXPIRY, window)
 
 
-def _change_cell(
-    scope: KeyScope, kind: type[Cell], tag: bytes, window: bytes, old: Any, new: Any
-) -> None:
-    cell, small = scope.cell(kind, tag, window), SMALL_CELLS.get(kind)
+def _change_cell(cell: Cell, old: Any, new: Any) -> None:
+    small = SMALL_CELLS.get(type(cell))
     if small is not None:
         small.tell(cell, old, new)
     elif new is None:
@@ -157,13 +139,3 @@ def _change_cell(
     else:
         assert isinstance(cell, Value)
         cell.set(new)
-
-
-def _other_changes(before: Others, after: Others) -> Iterator[tuple[TimerName, int | None, bytes]]:
-    """Names, times and payloads of timers that differ; no time: the timer is not set anymore."""
-    if before is after:
-        return
-    for name in {**before, **after}:
-        time, payload = after.get(name, (None, b""))
-        if (time, payload) != before.get(name, (None, b"")):
-            yield name, time, payload

@@ -74,6 +74,15 @@ class Layout:
         """What a record has that has nothing."""
         return _nothing(len(self.values), len(self.families))
 
+    def timers(self, content: Content) -> Others:
+        """All timers that a record has; that its window expires is one without a name."""
+        _, times, payloads, expiry, others = content
+        found: Others = {} if expiry is None else {(EXPIRY, b"", b""): (expiry, b"")}
+        for family, time, payload in zip(self.families, times, payloads, strict=True):
+            if time is not None:
+                found[EVENT, family, b""] = (time, payload)
+        return {**found, **others}
+
 
 @cache  # content goes from records to others of the same layout, and is compared by identity
 def _nothing(values: int, families: int) -> Content:
