@@ -156,30 +156,49 @@ class RocksStore(Store):
     """A ``Store`` in a directory of its own. It must not be carried across a fork."""
 
     def __init__(
-        self, directory: Path, db: Rdict, seal: Seal, memory: RocksMemory, *, writable: bool
+        self,
+        directory: Path,
+        seal: Seal,
+        memory: RocksMemory,
+        *,
+        writable: bool,
+        create: bool = False,
     ) -> None:
         self._directory = directory
         self._memory = memory
-        self._db: Any = db
+        self._db: Any = None
         self._writable = writable
         self._no_log = WriteOptions()
         self._no_log.disable_wal = True
         self._cursors: WeakSet[Cursor] = WeakSet()
         self._marked = False
         self._format = seal.format
-        stored = self.get(SEQUENCE_ROW)
-        self._sequence = decode_sequence(stored) if stored is not None else 0
+        self._open(create=create)
         if self._sequence < seal.sequence:
+            self.abandon()
             message = (
                 f"{directory} is damaged: batch {self._sequence} is the last of the "
                 f"{seal.sequence} that were flushed. Restore the store from a copy."
             )
             raise StoreCorrupt(message)
 
-    @property
-    def directory(self) -> Path:
-        """Where the store is."""
-        return self._directory
+    def _open(self, *, create: bool) -> None:
+        options = self._memory.options()
+        access = AccessType.read_only(False)
+        if self._writable:
+            options.create_if_missing(create)
+            access = AccessType.read_write()
+        rocks = str(self._directory / ROCKS_DIRECTORY)
+        try:
+            self._db = Rdict(rocks, options, access_type=access)
+        except Exception as error:
+            raise failure(error, "opened", self._directory) from error
+        try:
+            stored = self.get(SEQUENCE_ROW)
+            self._sequence = decode_sequence(stored) if stored is not None else 0
+        except StateError:
+            self.abandon()
+            raise
 
     @property
     @override
@@ -296,12 +315,8 @@ class RocksStore(Store):
             go_back(self._directory)
         except OSError as error:
             raise self._failure(error, "taken back to its undo point") from error
-        options = self._memory.options()
-        options.create_if_missing(False)
-        self._db = _rdict(self._directory, options, AccessType.read_write())
+        self._open(create=False)
         self._marked = False
-        stored = self.get(SEQUENCE_ROW)
-        self._sequence = decode_sequence(stored) if stored is not None else 0
 
     def migrate(self, migrations: Mapping[int, Migration]) -> None:
         """Brings the store to this release's format. If it raises, it is closed, and as it was.
@@ -426,12 +441,8 @@ def open_store(
         seal = Seal()
         write_seal(directory, seal)
     check_files(directory, seal)
-    rocks = directory / ROCKS_DIRECTORY
-    memory = memory or process_memory()
-    options = memory.options()
-    options.create_if_missing(not (rocks / "CURRENT").exists())
-    db = _rdict(directory, options, AccessType.read_write())
-    store = _opened(directory, db, seal, memory, writable=True)
+    create = not (directory / ROCKS_DIRECTORY / "CURRENT").exists()
+    store = RocksStore(directory, seal, memory or process_memory(), writable=True, create=create)
     store.migrate(migrations)
     return store
 
@@ -455,9 +466,7 @@ def open_read_only(directory: Path, memory: RocksMemory | None = None) -> RocksS
         )
         raise FormatTooOld(message)
     check_files(directory, seal)
-    memory = memory or process_memory()
-    db = _rdict(directory, memory.options(), AccessType.read_only(False))
-    return _opened(directory, db, seal, memory, writable=False)
+    return RocksStore(directory, seal, memory or process_memory(), writable=False)
 
 
 def _finish_undo(directory: Path) -> None:
@@ -466,20 +475,3 @@ def _finish_undo(directory: Path) -> None:
     except OSError as error:
         message = f"the store {directory} cannot be taken back to its undo point: {error}"
         raise StoreFailed(message) from error
-
-
-def _rdict(directory: Path, options: Options, access: AccessType) -> Rdict:
-    try:
-        return Rdict(str(directory / ROCKS_DIRECTORY), options, access_type=access)
-    except Exception as error:
-        raise failure(error, "opened", directory) from error
-
-
-def _opened(
-    directory: Path, db: Rdict, seal: Seal, memory: RocksMemory, *, writable: bool
-) -> RocksStore:
-    try:
-        return RocksStore(directory, db, seal, memory, writable=writable)
-    except StateError:
-        db.close()
-        raise
