@@ -137,11 +137,7 @@ class DueIndex:
 
     def restart(self) -> None:
         """The store went back to what it was, and nothing is in memory."""
-        self._ahead = None
-        self._forget_memory()
-        self._rows = None
-        self._head = None
-        self._low = None
+        self.written(whole=True)
         self._start = time_bound(self._state, self._domain, I64_MIN)
 
     def first(self) -> tuple[int, bytes] | None:

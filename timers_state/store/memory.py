@@ -57,11 +57,12 @@ class MemoryStore(Store):
 
     @override
     def iterate(self, lower: bytes, upper: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return self._checked([(row, self._rows[row]) for row in self._range(lower, upper)])
+        items = [(row, self._rows[row]) for row in self._range(lower, upper)]
+        return self._while_open(items, self._age)
 
     @override
     def iterate_rows(self, lower: bytes, upper: bytes) -> Iterator[bytes]:
-        return self._checked(self._range(lower, upper))
+        return self._while_open(self._range(lower, upper), self._age)
 
     @override
     def read_prefixes(self, prefixes: Sequence[bytes], most: int, most_bytes: int) -> list[RowsOf]:
@@ -134,9 +135,6 @@ class MemoryStore(Store):
         if self._order is None:
             self._order = sorted(self._rows)
         return self._order[bisect_left(self._order, lower) : bisect_left(self._order, upper)]
-
-    def _checked(self, rows: list[T]) -> Iterator[T]:
-        return self._while_open(rows, self._age)
 
     def _while_open(self, rows: list[T], age: int) -> Iterator[T]:
         for row in rows:
