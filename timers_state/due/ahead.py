@@ -40,17 +40,6 @@ class DueKey(NamedTuple):
     horizon: int
 
 
-class Ahead(NamedTuple):
-    """Keys in the order of their first timers in the store.
-
-    Attributes:
-        next_row: at or above all rows that were read and belong to these keys.
-    """
-
-    keys: list[DueKey]
-    next_row: bytes
-
-
 def read_ahead(
     rows: Iterator[tuple[bytes, bytes]],
     end: bytes,
@@ -58,7 +47,7 @@ def read_ahead(
     domain: Domain,
     taken_of: Callable[[bytes], Taken | None],
     is_hidden: Callable[[tuple[int, int, bytes, bytes, bytes, bytes]], bool],
-) -> Ahead:
+) -> tuple[list[DueKey], bytes]:
     """Reads some rows of the index by time.
 
     Args:
@@ -67,13 +56,16 @@ def read_ahead(
         bounds: how late timers may be, and about how many to read.
         taken_of: what was taken already of a key; None if something of it may be in memory.
         is_hidden: whether a timer of such a key does not count anymore.
+
+    Returns:
+        Keys in the order of their first timers; and a row at or above all those of them.
     """
     up_to, left = bounds
     found: dict[bytes, list[StoredTimer] | None] = {}
     for row, payload in rows:
         time, group, key, window, family, tag, name = stored_timer(row)
         if left <= 0 and found:
-            return Ahead(_cut(found, time, key), row)
+            return _cut(found, time, key), row
         left -= 1
         taken = taken_of(key)
         if taken is None:
@@ -86,7 +78,7 @@ def read_ahead(
                 found[key] = [timer]
             else:
                 timers.append(timer)
-    return Ahead([DueKey(key, timers, up_to) for key, timers in found.items()], end)
+    return [DueKey(key, timers, up_to) for key, timers in found.items()], end
 
 
 def _cut(found: dict[bytes, list[StoredTimer] | None], time: int, key: bytes) -> list[DueKey]:

@@ -26,7 +26,7 @@ from timers_state.keys import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from timers_state.due.ahead import Ahead, Taken
+    from timers_state.due.ahead import Taken
     from timers_state.keys import Domain, TimerIdent
     from timers_state.store.store import Store
 
@@ -99,7 +99,7 @@ class DueIndex:
         self._low: int | None = None
         self._rows: Iterator[bytes] | None = None
         self._head: TimerKey | None = None
-        self._ahead: Ahead | None = None
+        self._read_to: bytes | None = None
         self._forget_memory()
 
     def note(self, time: int, key: bytes, *, alone: bool) -> None:
@@ -108,7 +108,10 @@ class DueIndex:
         if bound is None or time < bound or (alone and time != bound):
             self._list(time, key)
             if self._listed > 2 * len(self._bounds) + _SPARE:
-                self._list_again()
+                bounds = self._bounds  # what does not count is left out
+                self._forget_memory()
+                for each, at in bounds.items():
+                    self._list(at, each)
 
     def drop(self, key: bytes) -> None:
         """What was set for a key is gone, or about to be in the store."""
@@ -121,7 +124,7 @@ class DueIndex:
 
     def written(self, *, whole: bool) -> None:
         """What was in memory is about to be in the store; all of it if ``whole``."""
-        self._ahead = None
+        self._read_to = None
         self._rows = None
         self._head = None
         if self._low is not None:
@@ -158,7 +161,7 @@ class DueIndex:
         if memory.is_all_erased(state):
             return []
         end = row_after(state, self._domain, up_to)
-        self._ahead = read_ahead(
+        keys, self._read_to = read_ahead(
             self._reach.store.iterate(self._start, end),
             end,
             (up_to, most),
@@ -166,17 +169,15 @@ class DueIndex:
             lambda key: memory.taken_of(state, key),
             self._is_hidden,
         )
-        keys = self._ahead.keys
         if not keys:
             self.read_on()
         return keys
 
     def read_on(self) -> None:
         """All timers that ``read_due`` gave have fired, or their keys have scopes."""
-        ahead = self._ahead
-        if ahead is not None:  # else something was written, perhaps before it
-            self._start = max(self._start, ahead.next_row)
-            self._ahead = self._rows = self._head = None
+        if self._read_to is not None:  # else something was written, perhaps before it
+            self._start = max(self._start, self._read_to)
+            self._read_to = self._rows = self._head = None
 
     def count(self) -> int:
         """How many timers there are; passes over each row that the store has of them."""
@@ -205,20 +206,10 @@ class DueIndex:
         if keys is not None:
             keys.append(key)
         elif time in self._fronts:
-            heappush(self._fronts[time], self._order(key))
+            heappush(self._fronts[time], (key_group(key), key))
         else:
             self._keys[time] = [key]
             heappush(self._times, time)
-
-    def _list_again(self) -> None:
-        """Leaves out what does not count."""
-        bounds = self._bounds
-        self._forget_memory()
-        for key, time in bounds.items():
-            self._list(time, key)
-
-    def _order(self, key: bytes) -> Order:
-        return key_group(key), key
 
     def _forget_memory(self) -> None:
         self._bounds: dict[bytes, int] = {}
@@ -259,7 +250,7 @@ class DueIndex:
     def _open(self, time: int) -> list[Order]:
         """Makes a heap of a list, of what counts in it."""
         keys, bounds = self._keys.pop(time), self._bounds
-        front = [self._order(key) for key in {key for key in keys if bounds.get(key) == time}]
+        front = [(key_group(key), key) for key in {key for key in keys if bounds.get(key) == time}]
         heapify(front)
         self._fronts[time] = front
         self._listed -= len(keys) - len(front)
