@@ -23,7 +23,7 @@ from timers_state.small.kinds import SMALL_CELLS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from timers_state.small.record import Content, Layout, Others, Payloads, Record, Times
+    from timers_state.small.record import Content, Layout, Others, Record
     from timers_state.store.store import Batch, Store
 
 _EXPIRY_NAME = timer_name(b"", b"")
@@ -75,18 +75,12 @@ class RecordRows:
         empty, cells, kinds, put = self._empty, self._cells, self._values, batch.put
         for place, record in records:
             content = record.committed() if committed else record.content()
-            window = record.window
-            (
-                known_values,
-                known_times,
-                known_payloads,
-                known_expiry,
-                known_others,
-            ) = record.base or empty
+            base, window = record.base or empty, record.window
+            old_values, old_times, old_payloads, old_expiry, old_others = base
             values, times, payloads, expiry, others = content
-            if values is not known_values:
+            if values is not old_values:
                 for (tag, kind, small), before, after in zip(
-                    kinds, known_values, values, strict=True
+                    kinds, old_values, values, strict=True
                 ):
                     if before == after:
                         continue
@@ -97,33 +91,20 @@ class RecordRows:
                         batch.delete(row)
                     else:
                         put(row, after)
-            if times is not known_times or payloads is not known_payloads:
-                before, after = (known_times, known_payloads), (times, payloads)
-                self._add_timers(place, window, before, after, batch)
-            if expiry != known_expiry:
-                self._add_timer(
-                    place,
-                    window,
-                    EXPIRY,
-                    _EXPIRY_NAME,
-                    known_expiry,
-                    expiry,
-                    b"",
-                    batch,
-                )
-            if others is not known_others:
-                self._add_others(place, window, known_others, others, batch)
+            if times is not old_times or payloads is not old_payloads:
+                self._add_timers(place, window, base, content, batch)
+            if expiry != old_expiry:
+                name = _EXPIRY_NAME
+                self._add_timer(place, window, EXPIRY, name, old_expiry, expiry, b"", batch)
+            if others is not old_others:
+                self._add_others(place, window, old_others, others, batch)
             added.append((record, content))
         return added
 
     def _add_timers(
-        self,
-        place: bytes,
-        window: bytes,
-        known: tuple[Times, Payloads],
-        now: tuple[Times, Payloads],
-        batch: Batch,
+        self, place: bytes, window: bytes, base: Content, content: Content, batch: Batch
     ) -> None:
+        (_, *known, _, _), (_, *now, _, _) = base, content
         for name, before, was_with, after, payload in zip(
             self._families, *known, *now, strict=True
         ):
