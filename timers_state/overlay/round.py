@@ -17,15 +17,11 @@ _PREPARED: Final = (
 )
 
 
-def _refuse() -> NoReturn:
-    raise RoundPrepared(_PREPARED)
-
-
 class _Sealed:
     """Stands in for the store while the round is prepared: every use is an error."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        _refuse()
+        raise RoundPrepared(_PREPARED)
 
 
 _SEALED: Final = cast("Store", _Sealed())
@@ -62,7 +58,7 @@ class Round:
     def check(self) -> None:
         """Raises if the round is prepared, or if something that was committed is lost."""
         if self._prepared is not None:
-            _refuse()
+            raise RoundPrepared(_PREPARED)
         if self.is_lost:
             message = (
                 "what was committed and not written is lost, since writing failed before: the last "

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timers_state.due.ahead import remove_taken
-from timers_state.keys import key_group
 from timers_state.large.scope import KeyScope
 from timers_state.overlay.small_keys import AT_ONCE, SmallKeys
 from timers_state.store.erase import erase_key, erase_state
@@ -177,6 +176,5 @@ class WriteBack:
         for taken in residence.taken.values():
             remove_taken(batch, taken)
         for state_id, key in residence.erased:
-            group = key_group(key)
-            erase_key(self.running.store, batch, state_id, group, key)
+            erase_key(self.running.store, batch, state_id, key)
         residence.are_removed()

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from timers_state.keys import (
     Family,
     decode_i64,
-    owner_in_time,
+    key_group,
     owner_prefix,
+    place_of_owner,
     prefix_end,
     state_prefix,
+    tag_owner,
     time_row,
     timer_name,
     timer_of_owned_tag_row,
@@ -29,17 +31,16 @@ def erase_state(batch: Batch, state_id: int) -> None:
         batch.delete_range(prefix, prefix_end(prefix))
 
 
-def erase_key(store: Store, batch: Batch, state_id: int, group: int, key: bytes) -> None:
+def erase_key(store: Store, batch: Batch, state_id: int, key: bytes) -> None:
     """Adds to ``batch`` the removal of every row that ``store`` has of a key in one state.
 
     Reads one row per timer that is set; cells are not read.
     """
-    owner = owner_in_time(group, key)
-    tags = owner_prefix(Family.TAGS, state_id, group, key)
+    cells = owner_prefix(Family.CELLS, state_id, key_group(key), key)
+    tags = tag_owner(cells)
     for row, time in store.iterate(tags, prefix_end(tags)):
         window, domain, family, tag = timer_of_owned_tag_row(row, len(tags))
-        place = window_prefix(owner, window)
+        place = window_prefix(place_of_owner(cells), window)
         batch.delete(time_row(state_id, domain, decode_i64(time), place + timer_name(family, tag)))
     delete_rows(store, batch, tags, prefix_end(tags))
-    cells = owner_prefix(Family.CELLS, state_id, group, key)
     delete_rows(store, batch, cells, prefix_end(cells))

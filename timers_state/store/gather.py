@@ -109,22 +109,11 @@ def _rows(
     kinds = {state: spread(state) for state in states}
     for family in _FAMILIES:
         for state, kind in kinds.items():
-            yield from _rows_of(ordered, family, state, kind, groups)
-
-
-def _rows_of(
-    sources: Sequence[GatherSource], family: Family, state: int, kind: Spread, groups: range
-) -> Iterator[tuple[bytes, bytes]]:
-    match kind:
-        case Spread.BY_KEY:
-            for source in sources:
-                yield from _by_key(source, family, state, groups)
-        case Spread.EVERYWHERE:
-            for source in sources:
-                if state in source.gives:
+            for source in ordered:
+                if kind is Spread.BY_KEY:
+                    yield from _by_key(source, family, state, groups)
+                elif kind is Spread.EVERYWHERE and state in source.gives:
                     yield from _all(source.store, family, state)
-        case Spread.APART:
-            pass
 
 
 def state_ids(store: Store) -> list[int]:

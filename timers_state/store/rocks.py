@@ -329,21 +329,18 @@ class RocksStore(Store):
             if not steps:
                 return
             self.mark()
-            self._format = self._migrated(steps)
+            try:
+                for step in steps:
+                    step(self)
+            except BaseException:
+                self.undo()
+                raise
+            self._format = FORMAT
             self.flush()
             self.unmark()
         except BaseException:
             self.abandon()
             raise
-
-    def _migrated(self, steps: Sequence[Migration]) -> int:
-        try:
-            for step in steps:
-                step(self)
-        except BaseException:
-            self.undo()
-            raise
-        return FORMAT
 
     def snapshot(self, directory: Path) -> None:
         """See ``Store``. Links files, after writing out what is in memory: some 20 ms."""
