@@ -36,8 +36,7 @@ from timers_state.keys import (
     window_prefix,
 )
 from timers_state.large.image import IMAGE_BYTES, Image
-from timers_state.large.known_timers import KNOWN_BYTES, MOST_KNOWN, KnownTimers
-from timers_state.large.timer_rows import TimerRows
+from timers_state.large.timer_rows import KNOWN_BYTES, MOST_KNOWN, KnownTimers, TimerRows
 from timers_state.large.timers import TIMERS_BYTES, Timers
 from timers_state.store.store import Batch, delete_rows
 
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
     from timers_state.due.index import DueIndex
     from timers_state.keys import TimerIdent
     from timers_state.large.image import TimersImage
-    from timers_state.large.known_timers import KnownEntry
-    from timers_state.large.timer_rows import StoredTimers
+    from timers_state.large.timer_rows import KnownEntry, StoredTimers
     from timers_state.store.store import Store
 
 SCOPE_BYTES: Final = 640

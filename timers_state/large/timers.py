@@ -10,11 +10,13 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from timers_state.keys import I64_MAX, I64_MIN, Domain, TimerIdent, encode_i64
-from timers_state.large.known_timers import KNOWN_BYTES, MOST_KNOWN, KnownTimers
 from timers_state.large.timer_rows import (
+    KNOWN_BYTES,
+    MOST_KNOWN,
     Change,
     Changes,
     Holder,
+    KnownTimers,
     StoredTimers,
     TimerEntry,
     TimerRows,
