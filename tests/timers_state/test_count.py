@@ -77,6 +77,6 @@ def test_what_only_the_store_has_is_counted_from_the_first_row_that_is_left(monk
         return iterate_rows(lower, upper)
 
     monkeypatch.setattr(store, "iterate_rows", look)
-    monkeypatch.setattr("timers_state.due.index.key_of_time_row", None)
+    monkeypatch.setattr("timers_state.overlay.due_index.key_of_time_row", None)
     assert overlay.count_timers(STATE, Domain.EVENT) == 6
     assert looked_from == [time_bound(STATE, Domain.EVENT, 2)]

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timers_state import Domain, MemoryStore
-from timers_state.due.index import DueIndex
 from timers_state.keys import (
     Family,
     encode_i64,
@@ -20,6 +19,7 @@ from timers_state.keys import (
     timer_name,
     window_prefix,
 )
+from timers_state.overlay.due_index import DueIndex
 from timers_state.store.store import Batch
 
 STATE = 7

@@ -6,9 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from timers_state.due.ahead import TAKEN_BYTES
 from timers_state.keys import Domain
 from timers_state.large.scope import SCOPE_BYTES
+from timers_state.overlay.ahead import TAKEN_BYTES
 from timers_state.overlay.budget import MemoryBudget
 from timers_state.overlay.residence import ABSENT_BYTES, Residence, Where
 

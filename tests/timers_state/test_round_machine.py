@@ -12,9 +12,9 @@ from hypothesis.stateful import consumes, invariant, rule
 from test_overlay_machine import KEYS, STATES, OverlayMachine, domains, numbers, places
 
 from timers_state import Domain, MemoryStore, Overlay, RoundStore, key_group, open_store
-from timers_state.due.ahead import TAKEN_BYTES
 from timers_state.errors import RoundPrepared, StaleScope
 from timers_state.large.scope import SCOPE_BYTES
+from timers_state.overlay.ahead import TAKEN_BYTES
 from timers_state.overlay.residence import ABSENT_BYTES
 
 MANY_TIMERS = st.lists(

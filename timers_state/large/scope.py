@@ -42,10 +42,9 @@ from timers_state.store.store import Batch, delete_rows
 
 if TYPE_CHECKING:
     from timers_state.cells.cell import ValueImage
-    from timers_state.due.index import DueIndex
     from timers_state.keys import TimerIdent
     from timers_state.large.image import TimersImage
-    from timers_state.large.timer_rows import KnownEntry, StoredTimers
+    from timers_state.large.timer_rows import KnownEntry, StoredTimers, TimerIndex
     from timers_state.store.store import Store
 
 SCOPE_BYTES: Final = 640
@@ -83,7 +82,7 @@ class ScopeOwner(Protocol):
     def forget(self, state_id: int, key: bytes) -> None:
         """Ends the life of a key: its state and timers are gone, and its scope is stale."""
 
-    def index_of(self, state_id: int, domain: Domain) -> DueIndex:
+    def index_of(self, state_id: int, domain: Domain) -> TimerIndex:
         """The index of timers across keys."""
 
 
@@ -398,7 +397,7 @@ class KeyScope:
         """Lets go of everything in memory; only of a clean scope, so there is nothing to encode."""
         self.spill(Batch(0), store)
 
-    def index(self, domain: Domain) -> DueIndex:
+    def index(self, domain: Domain) -> TimerIndex:
         """Where the timers of the domain are found across keys."""
         return self._overlay.index_of(self.state_id, domain)
 

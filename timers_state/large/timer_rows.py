@@ -43,7 +43,6 @@ from timers_state.keys import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from timers_state.due.index import DueIndex
     from timers_state.store.store import Batch, Store
 
 TimerEntry = tuple[int, bytes, bytes, bytes, bytes]
@@ -65,6 +64,19 @@ KnownEntry = tuple[int, bytes, bytes, bytes, bytes | None]
 """As ``TimerEntry``; the payload is None if it was not read yet."""
 
 
+class TimerIndex(Protocol):
+    """Finds timers across keys; see ``DueIndex``."""
+
+    def note(self, time: int, key: bytes, *, alone: bool) -> None:
+        """A timer of a key was set; ``alone``: the key has no other one in memory."""
+
+    def drop(self, key: bytes) -> None:
+        """What was set for a key is gone, or about to be in the store."""
+
+    def will_write(self, time: int) -> None:
+        """A timer at this time goes from memory to the store."""
+
+
 class Holder(Account, Protocol):
     """What timers need of the scope that they belong to; see ``KeyScope``."""
 
@@ -72,7 +84,7 @@ class Holder(Account, Protocol):
     key: bytes
     active: bool
 
-    def index(self, domain: Domain) -> DueIndex:
+    def index(self, domain: Domain) -> TimerIndex:
         """Where the timers of the domain are found across keys."""
 
     def take_stored_timers(self, domain: Domain) -> StoredTimers:

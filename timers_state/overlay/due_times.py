@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timers_state.due.index import DueIndex
 from timers_state.keys import DOMAINS
+from timers_state.overlay.due_index import DueIndex
 
 if TYPE_CHECKING:
-    from timers_state.due.ahead import DueKey
     from timers_state.keys import Domain
+    from timers_state.overlay.ahead import DueKey
     from timers_state.overlay.residence import Residence
     from timers_state.overlay.round import Round
 

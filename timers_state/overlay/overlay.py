@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from timers_state.due.ahead import DueKey, StoredTimer
-    from timers_state.due.index import DueIndex
     from timers_state.keys import Domain, TimerIdent
     from timers_state.large.scope import KeyScope
+    from timers_state.overlay.ahead import DueKey, StoredTimer
+    from timers_state.overlay.due_index import DueIndex
     from timers_state.small.record import Layout
     from timers_state.store.store import Store
 

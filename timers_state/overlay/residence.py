@@ -6,20 +6,17 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
-from typing_extensions import override
-
-from timers_state.due.ahead import TAKEN_BYTES
-from timers_state.due.index import Memory
 from timers_state.large.scope import SCOPE_BYTES
+from timers_state.overlay.ahead import TAKEN_BYTES
 from timers_state.overlay.residents import Residents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from timers_state.due.ahead import StoredTimer, Taken
     from timers_state.keys import Domain
     from timers_state.large.scope import KeyScope
     from timers_state.large.timers import Timers
+    from timers_state.overlay.ahead import StoredTimer, Taken
     from timers_state.overlay.budget import MemoryBudget
     from timers_state.overlay.residents import Ident
     from timers_state.small.records import Records
@@ -56,7 +53,7 @@ STORED: Final = Where.STORED
 ABSENT: Final = Where.ABSENT
 
 
-class Residence(Memory):
+class Residence:
     """The keys that are in memory, and what memory knows of those that are not.
 
     Args:
@@ -150,25 +147,25 @@ class Residence(Memory):
         """Whether there is a small key that is not in use, and may have to go."""
         return any(records.are_any_idle() for records in self.records.values())
 
-    @override
     def unwritten_timers(self, state_id: int, key: bytes, domain: Domain) -> Timers | None:
+        """The timers of a key, if some may differ from the store's."""
         scope = self.scopes.get((state_id, key))
         return None if scope is None else scope.held_timers(domain)
 
-    @override
     def is_erased(self, state_id: int, key: bytes) -> bool:
+        """Whether timers that the store has of a key do not count anymore."""
         # Timers of small keys are found by their records.
         if (state_id, key) in self.erased or state_id in self.erased_states:
             return True
         records = self.records.get(state_id)
         return records is not None and key in records.heads
 
-    @override
     def is_all_erased(self, state_id: int) -> bool:
+        """Whether none of the store's rows of a state counts anymore."""
         return state_id in self.erased_states
 
-    @override
     def keys_that_differ(self, state_id: int, domain: Domain) -> list[bytes]:
+        """The keys of which the store has timers that do not count; perhaps others, too."""
         differ = [key for id_, key in (*self.erased, *self.taken) if id_ == state_id]
         for (id_, key), scope in self.scopes.items():
             if id_ == state_id and scope.stored:
@@ -180,8 +177,8 @@ class Residence(Memory):
             differ += [record.key for record in records.all() if record.base is not None]
         return differ
 
-    @override
     def taken_of(self, state_id: int, key: bytes) -> Taken | None:
+        """Timers of a key that do not count anymore; None if something of it may be in memory."""
         where = self._in_memory(state_id, key)
         if where is TAKEN:
             return self.taken[state_id, key]

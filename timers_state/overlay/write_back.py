@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from timers_state.due.ahead import remove_taken
 from timers_state.large.scope import KeyScope
+from timers_state.overlay.ahead import remove_taken
 from timers_state.overlay.small_keys import AT_ONCE, SmallKeys
 from timers_state.store.erase import erase_key, erase_state
 from timers_state.store.store import Batch

@@ -9,9 +9,8 @@ than its earliest timer in memory, and a row that is hidden stays hidden until t
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from timers_state.due.ahead import DueKey, read_ahead
 from timers_state.keys import (
     I64_MIN,
     key_group,
@@ -22,13 +21,14 @@ from timers_state.keys import (
     time_bound,
     time_domain_end,
 )
+from timers_state.overlay.ahead import DueKey, read_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from timers_state.due.ahead import Taken
-    from timers_state.keys import Domain, TimerIdent
-    from timers_state.store.store import Store
+    from timers_state.keys import Domain
+    from timers_state.overlay.residence import Residence
+    from timers_state.overlay.round import Round
 
 _SPARE: Final = 64
 
@@ -43,44 +43,6 @@ TimerKey = tuple[int, int, bytes, bytes, bytes, bytes]
 """The key of a timer in the store: time, key group, key, window, family, dynamic tag."""
 
 
-class HeldTimers(Protocol):
-    """The timers of a key in memory; see ``Timers``."""
-
-    def next_held(self) -> int | None:
-        """When the first of the timers fires that were set since the last writing."""
-
-    def held(self) -> int:
-        """How many timers were set since the last writing, and are still set."""
-
-    def has_changed(self, window: bytes, ident: TimerIdent) -> bool:
-        """Whether what the store has of a timer does not count anymore."""
-
-
-class Memory(Protocol):
-    """What is in memory and not in the store."""
-
-    def unwritten_timers(self, state_id: int, key: bytes, domain: Domain) -> HeldTimers | None:
-        """The timers of a key, if some may differ from the store's."""
-
-    def is_erased(self, state_id: int, key: bytes) -> bool:
-        """Whether the store's rows of a key do not count anymore."""
-
-    def is_all_erased(self, state_id: int) -> bool:
-        """Whether none of the store's rows of a state counts anymore."""
-
-    def keys_that_differ(self, state_id: int, domain: Domain) -> Iterable[bytes]:
-        """The keys of which the store has timers that do not count; perhaps others, too."""
-
-    def taken_of(self, state_id: int, key: bytes) -> Taken | None:
-        """Timers of a key that do not count anymore; None if something of it may be in memory."""
-
-
-class Reach(Protocol):
-    """Where rows are read."""
-
-    store: Store
-
-
 class DueIndex:
     """The earliest timer over all keys of one state and domain.
 
@@ -90,9 +52,9 @@ class DueIndex:
     at or below the first row in the store that is not hidden.
     """
 
-    def __init__(self, memory: Memory, reach: Reach, state_id: int, domain: Domain) -> None:
-        self._memory = memory
-        self._reach = reach
+    def __init__(self, residence: Residence, running: Round, state_id: int, domain: Domain) -> None:
+        self._residence = residence
+        self._round = running
         self._state = state_id
         self._domain = domain
         self._start = time_bound(state_id, domain, I64_MIN)
@@ -157,16 +119,16 @@ class DueIndex:
 
     def read_due(self, up_to: int, most: int) -> list[DueKey]:
         """Keys with timers in the store at or before ``up_to``, about ``most`` timers."""
-        memory, state = self._memory, self._state
-        if memory.is_all_erased(state):
+        residence, state = self._residence, self._state
+        if residence.is_all_erased(state):
             return []
         end = row_after(state, self._domain, up_to)
         keys, self._read_to = read_ahead(
-            self._reach.store.iterate(self._start, end),
+            self._round.store.iterate(self._start, end),
             end,
             (up_to, most),
             self._domain,
-            lambda key: memory.taken_of(state, key),
+            lambda key: residence.taken_of(state, key),
             self._is_hidden,
         )
         if not keys:
@@ -182,16 +144,16 @@ class DueIndex:
     def count(self) -> int:
         """How many timers there are; passes over each row that the store has of them."""
         held = (
-            self._memory.unwritten_timers(self._state, key, self._domain) for key in self._bounds
+            self._residence.unwritten_timers(self._state, key, self._domain) for key in self._bounds
         )
         return self._count_stored() + sum(timers.held() for timers in held if timers is not None)
 
     def _count_stored(self) -> int:
-        memory, state, domain = self._memory, self._state, self._domain
-        if memory.is_all_erased(state):
+        residence, state, domain = self._residence, self._state, self._domain
+        if residence.is_all_erased(state):
             return 0
-        rows = self._reach.store.iterate_rows(self._start, time_domain_end(state, domain))
-        differ = set(owners_in_time(memory.keys_that_differ(state, domain)))
+        rows = self._round.store.iterate_rows(self._start, time_domain_end(state, domain))
+        differ = set(owners_in_time(residence.keys_that_differ(state, domain)))
         if not differ:
             return sum(1 for _ in rows)
         return sum(
@@ -220,7 +182,7 @@ class DueIndex:
 
     def _is_first(self, time: int, key: bytes) -> bool:
         """Whether the first timer of a key in memory has this time; else it is listed again."""
-        timers = self._memory.unwritten_timers(self._state, key, self._domain)
+        timers = self._residence.unwritten_timers(self._state, key, self._domain)
         actual = timers.next_held() if timers is not None else None
         if actual == time:
             return True
@@ -258,7 +220,7 @@ class DueIndex:
 
     def _first_stored(self) -> TimerKey | None:
         head = self._head
-        if self._memory.is_all_erased(self._state):
+        if self._residence.is_all_erased(self._state):
             return None
         while True:
             if head is None:
@@ -273,7 +235,7 @@ class DueIndex:
         rows = self._rows
         if rows is None:
             end = time_domain_end(self._state, self._domain)
-            rows = self._rows = self._reach.store.iterate_rows(self._start, end)
+            rows = self._rows = self._round.store.iterate_rows(self._start, end)
         row = next(rows, None)
         if row is None:
             return None
@@ -282,11 +244,11 @@ class DueIndex:
 
     def _is_hidden(self, timer: TimerKey) -> bool:
         _, _, key, window, family, tag = timer
-        memory, state = self._memory, self._state
-        if memory.is_erased(state, key):
+        residence, state = self._residence, self._state
+        if residence.is_erased(state, key):
             return True
-        timers = memory.unwritten_timers(state, key, self._domain)
+        timers = residence.unwritten_timers(state, key, self._domain)
         if timers is not None:
             return timers.has_changed(window, (family, tag))
-        taken = memory.taken_of(state, key)
+        taken = residence.taken_of(state, key)
         return taken is not None and (self._domain, window, family, tag) in taken
