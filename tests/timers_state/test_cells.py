@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.counting_store import CountingStore
 from timers_state import Overlay
-from timers_state.cells.intervals import Intervals
+from timers_state.cells.ordered_list import Intervals
 from timers_state.cells.segment import (
     SEGMENT_BYTES,
     decode_segment,

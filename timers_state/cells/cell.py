@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, TypeVar
 
 from timers_state.errors import StaleScope
 from timers_state.keys import Kind, cell_prefix, prefix_end
 from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from timers_state.store.store import Batch, Store
+
+T = TypeVar("T")
 
 ITEM_BYTES: Final = 56
 """What a string of bytes in a list costs beside its content (CPython, 64 bit)."""
@@ -167,3 +171,26 @@ class Cell:
         if self._base:
             self._base = False
             self._erase = True
+
+
+def merged(
+    rows: Iterable[tuple[bytes, T]], held: Iterable[tuple[bytes, T | None]]
+) -> Iterator[tuple[bytes, T]]:
+    """What is in the store and what is in memory, both sorted, as one sorted sequence.
+
+    Of equal keys the held one counts; a held None removes the entry.
+    """
+    changes = iter(held)
+    change = next(changes, None)
+    for row in rows:
+        while change is not None and change[0] < row[0]:
+            if change[1] is not None:
+                yield change[0], change[1]
+            change = next(changes, None)
+        if change is not None and change[0] == row[0]:
+            continue
+        yield row
+    while change is not None:
+        if change[1] is not None:
+            yield change[0], change[1]
+        change = next(changes, None)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
-from timers_state.cells.cell import ENTRY_BYTES, Account, Cell
-from timers_state.cells.merge import merged
+from timers_state.cells.cell import ENTRY_BYTES, Account, Cell, merged
 from timers_state.keys import Kind, prefix_end
 
 if TYPE_CHECKING:

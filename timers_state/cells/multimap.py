@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
-from timers_state.cells.cell import ENTRY_BYTES, ITEM_BYTES, Account, Cell
-from timers_state.cells.merge import merged
+from timers_state.cells.cell import ENTRY_BYTES, ITEM_BYTES, Account, Cell, merged
 from timers_state.cells.segment import decode_segment, put_segments
 from timers_state.keys import Kind, entry_of, entry_prefix, prefix_end
 from timers_state.store.store import delete_rows

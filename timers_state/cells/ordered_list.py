@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from timers_state.cells.cell import ITEM_BYTES, Account, Cell
-from timers_state.cells.intervals import Intervals
 from timers_state.keys import (
     I64_MAX,
     I64_MIN,
@@ -38,6 +37,50 @@ def check_sort_key(sort_key: int) -> None:
     if not I64_MIN <= sort_key <= I64_MAX:
         message = f"the sort key {sort_key} does not fit into a signed 64-bit number"
         raise ValueError(message)
+
+
+class Intervals:
+    """Whole numbers that were added, range by range; as disjoint, sorted, half-open intervals.
+
+    Neighbours are joined, so repeats cost nothing.
+    """
+
+    __slots__ = ("_lowers", "_uppers")
+
+    def __init__(self) -> None:
+        self._lowers: list[int] = []
+        self._uppers: list[int] = []
+
+    def add(self, lower: int, upper: int) -> None:
+        """Adds ``[lower, upper)``, which must not be empty."""
+        first = bisect_left(self._uppers, lower)
+        last = bisect_right(self._lowers, upper)
+        if first < last:
+            lower = min(lower, self._lowers[first])
+            upper = max(upper, self._uppers[last - 1])
+        self._lowers[first:last] = [lower]
+        self._uppers[first:last] = [upper]
+
+    def __len__(self) -> int:
+        return len(self._lowers)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._lowers, self._uppers, strict=True)
+
+    def gaps(self, lower: int, upper: int) -> list[tuple[int, int]]:
+        """The parts of ``[lower, upper)`` that were not added, in order."""
+        found = []
+        for first, end in self:
+            if first >= upper:
+                break
+            if end <= lower:
+                continue
+            if lower < first:
+                found.append((lower, first))
+            lower = end
+        if lower < upper:
+            found.append((lower, upper))
+        return found
 
 
 class OrderedList(Cell):
