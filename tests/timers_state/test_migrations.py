@@ -12,8 +12,7 @@ import pytest
 
 from timers_state import RoundStore, open_read_only, open_store
 from timers_state.errors import FormatTooOld
-from timers_state.store.formats import FORMAT, read_seal, write_seal
-from timers_state.store.migrations import steps_from
+from timers_state.store.formats import FORMAT, read_seal, steps_from, write_seal
 from timers_state.store.store import Batch
 
 # Of cells; what formats before the first one had there is made up here.

@@ -4,22 +4,35 @@ It is written when the store is created, flushed and closed, always as a whole (
 many batches are promised to be there and how long RocksDB's list of files was, because RocksDB
 takes a list that lost its end for an older, shorter one, deletes the files that are missing in it
 and opens without a word.
+
+A migration is one step, from a format to the next. It changes rows by numbered batches, as the
+overlay that owns the store does. All the steps that a store needs happen behind one undo point. So
+the store is either as it was or wholly new, also after a failure, and after the death of its
+process at any moment.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from timers_state.errors import FormatTooNew, NotAStore, StoreCorrupt, StoreFailed
+from timers_state.errors import FormatTooNew, FormatTooOld, NotAStore, StoreCorrupt, StoreFailed
+from timers_state.store.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT: Final = 1
-"""Raised with every change of what stored bytes mean; ``migrations.py`` leads there from older."""
+"""Raised with every change of what stored bytes mean; ``MIGRATIONS`` lead there from older ones."""
+
+Migration = Callable[[Store], None]
+
+MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType({})
+"""The migrations by the format that each starts from. None yet: format 1 was the first."""
 
 STORE_FILE: Final = "STORE"
 ROCKS_DIRECTORY: Final = "rocks"
@@ -153,3 +166,22 @@ def _refuse_other_content(directory: Path) -> None:
             "file was lost. Name another directory, or restore the store from a copy."
         )
         raise NotAStore(message)
+
+
+def steps_from(
+    number: int, migrations: Mapping[int, Migration], directory: Path
+) -> tuple[Migration, ...]:
+    """What leads from format ``number`` to this release's, in order.
+
+    Raises:
+        FormatTooOld: a step is missing; names ``directory``.
+    """
+    formats = range(number, FORMAT)
+    missing = [each for each in formats if each not in migrations]
+    if missing:
+        message = (
+            f"{directory} has format {number}, and nothing leads from format {missing[0]} to "
+            f"{FORMAT}, which this release has. Open it with the release that wrote it."
+        )
+        raise FormatTooOld(message)
+    return tuple(migrations[each] for each in formats)

@@ -43,14 +43,15 @@ from timers_state.keys import SEQUENCE_ROW, decode_sequence, encode_sequence, pr
 from timers_state.store.cursor import Cursor, ItemCursor, ManyGone, Prefixes, Rows
 from timers_state.store.formats import (
     FORMAT,
+    MIGRATIONS,
     ROCKS_DIRECTORY,
     Seal,
     check_files,
     read_seal,
     seal_of,
+    steps_from,
     write_seal,
 )
-from timers_state.store.migrations import MIGRATIONS, steps_from
 from timers_state.store.snapshot import drop_undo_point, go_back, link_store, make_undo_point
 from timers_state.store.store import (
     DELETE,
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from timers_state.store.migrations import Migration
+    from timers_state.store.formats import Migration
     from timers_state.store.store import RowsOf
 
 MEBIBYTE: Final = 1 << 20
