@@ -8,9 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from timers_state.keys import Domain
 from timers_state.large.scope import SCOPE_BYTES
-from timers_state.overlay.ahead import TAKEN_BYTES
 from timers_state.overlay.budget import MemoryBudget
-from timers_state.overlay.residence import ABSENT_BYTES, Residence, Where
+from timers_state.overlay.residence import ABSENT_BYTES, TAKEN_BYTES, Residence, Where
 
 STATES = (1, 2)
 KEYS = (b"a", b"b", b"cc")

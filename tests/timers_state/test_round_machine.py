@@ -14,8 +14,7 @@ from test_overlay_machine import KEYS, STATES, OverlayMachine, domains, numbers,
 from timers_state import Domain, MemoryStore, Overlay, RoundStore, key_group, open_store
 from timers_state.errors import RoundPrepared, StaleScope
 from timers_state.large.scope import SCOPE_BYTES
-from timers_state.overlay.ahead import TAKEN_BYTES
-from timers_state.overlay.residence import ABSENT_BYTES
+from timers_state.overlay.residence import ABSENT_BYTES, TAKEN_BYTES
 
 MANY_TIMERS = st.lists(
     st.tuples(st.sampled_from(KEYS), st.sampled_from([b"f", b"g"]), st.integers(0, 3)),

@@ -1,5 +1,5 @@
 """Which keys are in memory, when they are written, and what is kept or taken back as a whole.
 
-Owns the budget, the round, and where each key is. Never knows what a row looks like. Start with
-``overlay.py``.
+Owns the budget, the round, where each key is, and the earliest timers over all keys. Never formats
+a row itself. Start with ``overlay.py``.
 """

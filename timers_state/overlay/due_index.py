@@ -9,7 +9,7 @@ than its earliest timer in memory, and a row that is hidden stays hidden until t
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from timers_state.keys import (
     I64_MIN,
@@ -18,16 +18,16 @@ from timers_state.keys import (
     owner_of_time_row,
     owners_in_time,
     row_after,
+    stored_timer,
     time_bound,
     time_domain_end,
 )
-from timers_state.overlay.ahead import DueKey, read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from timers_state.keys import Domain
-    from timers_state.overlay.residence import Residence
+    from timers_state.overlay.residence import Residence, StoredTimer
     from timers_state.overlay.round import Round
 
 _SPARE: Final = 64
@@ -43,13 +43,29 @@ TimerKey = tuple[int, int, bytes, bytes, bytes, bytes]
 """The key of a timer in the store: time, key group, key, window, family, dynamic tag."""
 
 
+class DueKey(NamedTuple):
+    """A key whose timers are due.
+
+    Attributes:
+        timers: the first that the store has, in time order; None if something of the key may be in
+            memory: then its scope is to be asked.
+        horizon: microseconds. ``timers`` has all timers of the key in the store up to this time.
+            If ``timers`` is None, the store has a timer of the key at or before this time.
+    """
+
+    key: bytes
+    timers: list[StoredTimer] | None
+    horizon: int
+
+
 class DueIndex:
     """The earliest timer over all keys of one state and domain.
 
     A key may be in several lists. ``_bounds`` has, for each key, the time of the list that counts.
     ``_listed`` is how many keys all lists have together. ``_fronts`` has the lists that were looked
     at, as heaps. ``_low`` is at or below all times in the batch that is being made. ``_start`` is
-    at or below the first row in the store that is not hidden.
+    at or below the first row in the store that is not hidden. ``_read_to`` is at or above all rows
+    that ``read_due`` read and that belong to the keys it gave.
     """
 
     def __init__(self, residence: Residence, running: Round, state_id: int, domain: Domain) -> None:
@@ -119,21 +135,38 @@ class DueIndex:
 
     def read_due(self, up_to: int, most: int) -> list[DueKey]:
         """Keys with timers in the store at or before ``up_to``, about ``most`` timers."""
-        residence, state = self._residence, self._state
-        if residence.is_all_erased(state):
+        if self._residence.is_all_erased(self._state):
             return []
-        end = row_after(state, self._domain, up_to)
-        keys, self._read_to = read_ahead(
-            self._round.store.iterate(self._start, end),
-            end,
-            (up_to, most),
-            self._domain,
-            lambda key: residence.taken_of(state, key),
-            self._is_hidden,
-        )
+        keys = self._read_ahead(up_to, most)
         if not keys:
             self.read_on()
         return keys
+
+    def _read_ahead(self, up_to: int, left: int) -> list[DueKey]:
+        """Keys in the order of their first timers, read in one pass; all if ``left`` are enough."""
+        residence, state, domain = self._residence, self._state, self._domain
+        end = row_after(state, domain, up_to)
+        found: dict[bytes, list[StoredTimer] | None] = {}
+        for row, payload in self._round.store.iterate(self._start, end):
+            stored = stored_timer(row)
+            time, _, key, window, family, tag, name = stored
+            if left <= 0 and found:
+                self._read_to = row
+                return _cut(found, time, key)
+            left -= 1
+            taken = residence.taken_of(state, key)
+            if taken is None:
+                if key not in found and not self._is_hidden(stored[:6]):
+                    found[key] = None
+            elif (domain, window, family, tag) not in taken:
+                timer = (time, window, family, tag, payload, row, name)
+                timers = found.get(key)
+                if timers is None:
+                    found[key] = [timer]
+                else:
+                    timers.append(timer)
+        self._read_to = end
+        return [DueKey(key, timers, up_to) for key, timers in found.items()]
 
     def read_on(self) -> None:
         """All timers that ``read_due`` gave have fired, or their keys have scopes."""
@@ -252,3 +285,17 @@ class DueIndex:
             return timers.has_changed(window, (family, tag))
         taken = residence.taken_of(state, key)
         return taken is not None and (self._domain, window, family, tag) in taken
+
+
+def _cut(found: dict[bytes, list[StoredTimer] | None], time: int, key: bytes) -> list[DueKey]:
+    """What was found, if the first row that was not read has this time and key.
+
+    Rows of one time are in the order of keys: those that were found at that time have no more
+    then, but for the key itself. Others may.
+    """
+    return [
+        DueKey(one, timers, time if timers[-1][0] == time and one != key else time - 1)
+        if timers is not None
+        else DueKey(one, None, time)
+        for one, timers in found.items()
+    ]

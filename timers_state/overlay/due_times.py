@@ -9,7 +9,7 @@ from timers_state.overlay.due_index import DueIndex
 
 if TYPE_CHECKING:
     from timers_state.keys import Domain
-    from timers_state.overlay.ahead import DueKey
+    from timers_state.overlay.due_index import DueKey
     from timers_state.overlay.residence import Residence
     from timers_state.overlay.round import Round
 

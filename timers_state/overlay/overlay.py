@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from timers_state.keys import Domain, TimerIdent
     from timers_state.large.scope import KeyScope
-    from timers_state.overlay.ahead import DueKey, StoredTimer
-    from timers_state.overlay.due_index import DueIndex
+    from timers_state.overlay.due_index import DueIndex, DueKey
+    from timers_state.overlay.residence import StoredTimer
     from timers_state.small.record import Layout
     from timers_state.store.store import Store
 

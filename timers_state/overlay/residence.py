@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from timers_state.large.scope import SCOPE_BYTES
-from timers_state.overlay.ahead import TAKEN_BYTES
 from timers_state.overlay.residents import Residents
 
 if TYPE_CHECKING:
@@ -16,13 +15,24 @@ if TYPE_CHECKING:
     from timers_state.keys import Domain
     from timers_state.large.scope import KeyScope
     from timers_state.large.timers import Timers
-    from timers_state.overlay.ahead import StoredTimer, Taken
     from timers_state.overlay.budget import MemoryBudget
     from timers_state.overlay.residents import Ident
     from timers_state.small.records import Records
 
 ABSENT_BYTES: Final = 128
 """What it costs in memory to know of a key that the store has nothing of it."""
+
+TAKEN_BYTES: Final = 640
+"""What a timer costs in memory that was taken from the store, until that is written."""
+
+StoredTimer = tuple[int, bytes, bytes, bytes, bytes, bytes, int]
+"""Time, window, family, dynamic tag, payload; then its row, and where its name starts in there."""
+
+Name = tuple["Domain", bytes, bytes, bytes]
+"""Which timer of a key: domain, window, family, dynamic tag."""
+
+Taken = dict[Name, tuple[int, bytes, int]]
+"""Timers of a key that were taken from the store: their time, row, and where the name starts."""
 
 _NOTHING_TAKEN: Final[Taken] = {}
 

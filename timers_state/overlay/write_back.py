@@ -6,11 +6,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from timers_state.keys import (
+    Family,
+    decode_i64,
+    key_group,
+    owner_prefix,
+    place_of_owner,
+    prefix_end,
+    state_prefix,
+    tag_owner,
+    tag_row_of,
+    time_row,
+    timer_name,
+    timer_of_owned_tag_row,
+    window_prefix,
+)
 from timers_state.large.scope import KeyScope
-from timers_state.overlay.ahead import remove_taken
 from timers_state.overlay.small_keys import AT_ONCE, SmallKeys
-from timers_state.store.erase import erase_key, erase_state
-from timers_state.store.store import Batch
+from timers_state.store.store import Batch, delete_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +33,7 @@ if TYPE_CHECKING:
     from timers_state.overlay.due_times import DueTimes
     from timers_state.overlay.residence import Residence
     from timers_state.overlay.round import Round
+    from timers_state.store.store import Store
 
 
 @dataclass(slots=True)
@@ -172,9 +186,32 @@ class WriteBack:
         """Adds what goes from the store, without anything in its place."""
         residence = self.residence
         for state_id in residence.erased_states:
-            erase_state(batch, state_id)
+            _erase_state(batch, state_id)
         for taken in residence.taken.values():
-            remove_taken(batch, taken)
+            for _, row, name in taken.values():
+                batch.delete_timer(tag_row_of(row, name), row)
         for state_id, key in residence.erased:
-            erase_key(self.running.store, batch, state_id, key)
+            _erase_key(self.running.store, batch, state_id, key)
         residence.are_removed()
+
+
+def _erase_state(batch: Batch, state_id: int) -> None:
+    """Adds to ``batch`` the removal of every row of a state; nothing is read."""
+    for family in (Family.CELLS, Family.TIMES, Family.TAGS):
+        prefix = state_prefix(family, state_id)
+        batch.delete_range(prefix, prefix_end(prefix))
+
+
+def _erase_key(store: Store, batch: Batch, state_id: int, key: bytes) -> None:
+    """Adds to ``batch`` the removal of every row that ``store`` has of a key in one state.
+
+    Reads one row per timer that is set; cells are not read.
+    """
+    cells = owner_prefix(Family.CELLS, state_id, key_group(key), key)
+    tags = tag_owner(cells)
+    for row, time in store.iterate(tags, prefix_end(tags)):
+        window, domain, family, tag = timer_of_owned_tag_row(row, len(tags))
+        place = window_prefix(place_of_owner(cells), window)
+        batch.delete(time_row(state_id, domain, decode_i64(time), place + timer_name(family, tag)))
+    delete_rows(store, batch, tags, prefix_end(tags))
+    delete_rows(store, batch, cells, prefix_end(cells))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.key_place import DofnState, DueTimer
     from timers_state import Domain
     from timers_state.keys import TimerName
-    from timers_state.overlay.ahead import StoredTimer
+    from timers_state.overlay.residence import StoredTimer
 
 _EXPIRY: Final = b""
 # So many windows of keys are remembered as known to expire; more of them are told again.

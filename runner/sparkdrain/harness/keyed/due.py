@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.small_place import SmallPlace
     from sparkdrain.harness.stateful import StatefulCalls, TimerCalls
     from timers_state import Domain
-    from timers_state.overlay.ahead import DueKey
+    from timers_state.overlay.due_index import DueKey
 
 # Timers are read so many at a time. What the budget has no room for is read again.
 _READ_AHEAD: Final = 250
