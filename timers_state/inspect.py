@@ -58,17 +58,11 @@ def entries(store: Store, state_id: int | None = None) -> Iterator[Entry]:
     for family in (Family.CELLS, Family.TAGS):
         prefix = bytes((family,)) if state_id is None else state_prefix(family, state_id)
         for row, value in store.iterate(prefix, prefix_end(prefix)):
-            yield _of_cell(row, value) if family is Family.CELLS else _of_timer(row, value)
-
-
-def _of_cell(row: bytes, value: bytes) -> Entry:
-    owner, length = owner_of_row(row)
-    window, tag, kind, part = cell_of_row(row, length)
-    return Entry(*owner, window, tag, kind.name.lower().replace("_", " "), part, len(value))
-
-
-def _of_timer(row: bytes, value: bytes) -> Entry:
-    owner, length = owner_of_row(row)
-    window, domain, family, tag = timer_of_owned_tag_row(row, length)
-    kind = f"{domain.name.lower()} timer"
-    return Entry(*owner, window, family, kind, tag, len(value), decode_i64(value))
+            owner, length = owner_of_row(row)
+            if family is Family.CELLS:
+                window, tag, cell, part = cell_of_row(row, length)
+                kind, time = cell.name.lower().replace("_", " "), None
+            else:
+                window, domain, tag, part = timer_of_owned_tag_row(row, length)
+                kind, time = f"{domain.name.lower()} timer", decode_i64(value)
+            yield Entry(*owner, window, tag, kind, part, len(value), time)

@@ -121,8 +121,6 @@ class Overlay:
         """When the earliest timer of any key of a state fires; None if none is set.
 
         Args:
-            state_id: the state.
-            domain: the clock that the timers follow.
             up_to: if the time is later, any time after this and not after that one will do, which
                 is found faster where timers move on and on.
         """
@@ -209,7 +207,6 @@ class Overlay:
         Do not call this amid the turn of a key that has records, unless it is ``beside``.
 
         Args:
-            state_id: number of the state that has the keys.
             keys: in the order in which they will be used; some thousands are best.
 
         Returns:

@@ -201,12 +201,11 @@ class Residence:
         self._budget.free += scope.leased - cost
         scope.leased = cost
         if not cost:
-            ident = (scope.state_id, scope.key)
-            del self.scopes[ident]
-            self.rest(ident, scope)
+            self.rest((scope.state_id, scope.key), scope)
 
     def rest(self, ident: Ident, scope: KeyScope) -> None:
         """A scope has no content in memory anymore."""
+        del self.scopes[ident]
         self.resting[ident] = scope
         self.has_rested = True
 

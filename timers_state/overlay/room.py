@@ -24,11 +24,7 @@ _NEXT_ROOM: Final = 128
 
 @dataclass(slots=True)
 class Room:
-    """Keys hold a lease on a part of the budget.
-
-    Args:
-        running: knows what the running round changed.
-    """
+    """Keys hold a lease on a part of the budget."""
 
     budget: MemoryBudget
     running: Round
@@ -122,7 +118,6 @@ class Room:
                     continue
                 budget.free += scope.leased
                 scope.let_go(self.running.store)
-                del residence.scopes[ident]
                 residence.rest(ident, scope)
 
     def _evict_records(self, need: int) -> None:

@@ -42,8 +42,6 @@ class WriteBack:
 
     Args:
         owner: what owns the scopes that are made of images, to be written.
-        budget: gets back what written keys took.
-        running: has the store, and what the running round changed.
 
     Attributes:
         is_writing: whether something is being written, so that no room can be made by writing.
@@ -167,7 +165,6 @@ class WriteBack:
         for ident, scope in active:
             self.budget.free += scope.leased
             scope.spill(batch, running.store)
-            del residence.scopes[ident]
             residence.rest(ident, scope)
         residence.are_stored(ident for ident, scope in active if scope.stored)
         self.states_are_gone(erased_states)

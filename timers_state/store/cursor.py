@@ -104,13 +104,7 @@ class Prefixes:
     The pass has no upper bound, so the end of a prefix is a row that has another one: an end of the
     iteration is looked at again, as ``Cursor`` does, and is rare. For that, RocksDB must be told to
     pass over few removed rows at a time: else it passes over all that lie behind each prefix.
-
-    Args:
-        directory: where the store is, for errors.
-        native: RocksDB's iterator.
     """
-
-    __slots__ = ("_directory", "_native", "_row")
 
     def __init__(self, directory: Path, native: Any) -> None:
         self._directory = directory
