@@ -192,7 +192,10 @@ class TimerRows(StoredTimers):
                 self._remove(batch, store, prefix, place, named)
             for name, change in named:
                 if isinstance(change, tuple):
-                    self._put(batch, prefix + name, place + name, change)
+                    time, _, _, _, payload = change
+                    row = time_row(self._scope.state_id, self._domain, time, place + name)
+                    batch.put_timer(prefix + name, encode_i64(time), row, payload)
+                    self._start = min(self._start, row)
         self._rewind()
 
     def _remove(
@@ -219,12 +222,6 @@ class TimerRows(StoredTimers):
                 batch.move_timer(row)
             else:
                 batch.delete_timer(prefix + name, row)
-
-    def _put(self, batch: Batch, tag_row: bytes, place_and_name: bytes, entry: TimerEntry) -> None:
-        time, _, _, _, payload = entry
-        row = time_row(self._scope.state_id, self._domain, time, place_and_name)
-        batch.put_timer(tag_row, encode_i64(time), row, payload)
-        self._start = min(self._start, row)
 
     def _next(self, up_to: int) -> TimerEntry | None:
         if self._exhausted:
@@ -358,28 +355,23 @@ class KnownTimers(StoredTimers):
                 time, _, _, _, payload = change
                 stamp = encode_i64(time)
                 batch.put_timer(prefix + name, stamp, head + stamp + place + name, payload)
-                self._add(change)
-
-    def _add(self, entry: TimerEntry) -> None:
-        self.count += 1
-        self.payload_bytes += len(entry[4])
-        heap = self._heap
-        if heap is not None:
-            heappush(heap, entry[:4])
-            if len(heap) > 2 * self.count + 64:
-                self._heap = None
+                self.count += 1
+                self.payload_bytes += len(payload)
+                if self._heap is not None:
+                    heappush(self._heap, change[:4])
+                    if len(self._heap) > 2 * self.count + 64:
+                        self._heap = None
 
     def _with_payload(self, entry: KnownEntry, known: dict[TimerIdent, KnownEntry]) -> TimerEntry:
         time, window, family, tag, payload = entry
+        if payload is not None:
+            return time, window, family, tag, payload
+        place = window_prefix(place_of_owner(self._scope.owner()), window)
+        row = self._heads[0] + encode_i64(time) + place + timer_name(family, tag)
+        payload = self._scope.reach().get(row)
         if payload is None:
-            place = window_prefix(place_of_owner(self._scope.owner()), window)
-            row = self._heads[0] + encode_i64(time) + place + timer_name(family, tag)
-            payload = self._scope.reach().get(row)
-            if payload is None:
-                message = f"the timer of row {row.hex()} is in one index and not in the other"
-                raise StoreCorrupt(message)
-            self.payload_bytes += len(payload)
-        found = (time, window, family, tag, payload)
-        if entry[4] is None:
-            known[family, tag] = found
+            message = f"the timer of row {row.hex()} is in one index and not in the other"
+            raise StoreCorrupt(message)
+        self.payload_bytes += len(payload)
+        found = known[family, tag] = (time, window, family, tag, payload)
         return found
