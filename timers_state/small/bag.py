@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 class SmallBag(SmallCell):
     """What ``Bag`` is for a scope."""
 
-    __slots__ = ()
     FRESH = list
 
     def append(self, item: bytes) -> None:

@@ -58,7 +58,6 @@ class SmallCell(ABC):
         is_changed: whether ``store`` has something to do.
     """
 
-    __slots__ = ("_items", "_number", "_size", "_turn", "is_changed")
     FRESH: ClassVar[type[Any]]
 
     def __init__(self, turn: RecordTurn, number: int) -> None:

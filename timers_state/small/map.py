@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 class SmallMap(SmallCell):
     """What ``Map`` is for a scope."""
 
-    __slots__ = ()
     FRESH = dict
 
     def get(self, key: bytes) -> bytes | None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 class SmallMultimap(SmallCell):
     """What ``Multimap`` is for a scope. The values of a key are a tuple."""
 
-    __slots__ = ()
     FRESH = dict
 
     def put(self, key: bytes, value: bytes) -> None:

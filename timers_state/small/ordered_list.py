@@ -24,7 +24,6 @@ _sort_key = itemgetter(0)
 class SmallOrderedList(SmallCell):
     """What ``OrderedList`` is for a scope. The list is sorted when it is read or stored."""
 
-    __slots__ = ()
     FRESH = list
 
     def append(self, sort_key: int, item: bytes) -> None:

@@ -19,8 +19,6 @@ _ENTRY_BYTES: Final = ITEM_BYTES + 48
 class SmallSet(SmallMap):
     """What ``Set`` is for a scope: a map with empty values. User code removes no single string."""
 
-    __slots__ = ()
-
     def add(self, item: bytes) -> None:
         """Puts a string in. Nothing changes if the string is there."""
         if item not in self._now():
