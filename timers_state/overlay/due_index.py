@@ -176,20 +176,16 @@ class DueIndex:
 
     def count(self) -> int:
         """How many timers there are; passes over each row that the store has of them."""
-        held = (
-            self._residence.unwritten_timers(self._state, key, self._domain) for key in self._bounds
-        )
-        return self._count_stored() + sum(timers.held() for timers in held if timers is not None)
-
-    def _count_stored(self) -> int:
         residence, state, domain = self._residence, self._state, self._domain
+        held = (residence.unwritten_timers(state, key, domain) for key in self._bounds)
+        count = sum(timers.held() for timers in held if timers is not None)
         if residence.is_all_erased(state):
-            return 0
+            return count
         rows = self._round.store.iterate_rows(self._start, time_domain_end(state, domain))
         differ = set(owners_in_time(residence.keys_that_differ(state, domain)))
         if not differ:
-            return sum(1 for _ in rows)
-        return sum(
+            return count + sum(1 for _ in rows)
+        return count + sum(
             owner_of_time_row(row) not in differ or not self._is_hidden(key_of_time_row(row))
             for row in rows
         )

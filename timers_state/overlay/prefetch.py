@@ -92,14 +92,13 @@ class Prefetch:
 
     def _fetch(self, records: Records, placed: list[Placed], room: int) -> None:
         """Brings keys into memory until there is no more room."""
-        start, left = 0, room + room // 4  # they may cost more than those before
+        start, spent, most = 0, 0, room + room // 4  # they may cost more than those before
         most_bytes = min(_MOST_BYTES, max(self.expected_bytes, room // _AT_ONCE))
-        while start < len(placed) and left > 0:
+        while start < len(placed) and spent < most:
             some = placed[start : start + _AT_ONCE]
             start += len(some)
-            left -= self._fetch_records(records, some, most_bytes)
+            spent += self._fetch_records(records, some, most_bytes)
         if start:
-            spent = room + room // 4 - left
             self.expected_bytes = max(ABSENT_BYTES, spent // start)
 
     def _fetch_records(self, records: Records, placed: list[Placed], most_bytes: int) -> int:

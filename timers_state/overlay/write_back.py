@@ -183,20 +183,15 @@ class WriteBack:
         """Adds what goes from the store, without anything in its place."""
         residence = self.residence
         for state_id in residence.erased_states:
-            _erase_state(batch, state_id)
+            for family in (Family.CELLS, Family.TIMES, Family.TAGS):
+                prefix = state_prefix(family, state_id)
+                batch.delete_range(prefix, prefix_end(prefix))
         for taken in residence.taken.values():
             for _, row, name in taken.values():
                 batch.delete_timer(tag_row_of(row, name), row)
         for state_id, key in residence.erased:
             _erase_key(self.running.store, batch, state_id, key)
         residence.are_removed()
-
-
-def _erase_state(batch: Batch, state_id: int) -> None:
-    """Adds to ``batch`` the removal of every row of a state; nothing is read."""
-    for family in (Family.CELLS, Family.TIMES, Family.TAGS):
-        prefix = state_prefix(family, state_id)
-        batch.delete_range(prefix, prefix_end(prefix))
 
 
 def _erase_key(store: Store, batch: Batch, state_id: int, key: bytes) -> None:
