@@ -99,7 +99,6 @@ TimerIdent = tuple[bytes, bytes]
 TimerName = tuple[Domain, bytes, bytes]
 """Which timer of a window: domain, family and dynamic tag."""
 
-
 SEQUENCE_ROW: Final = bytes([Family.META]) + b"sequence"
 """Row that holds the number of the last batch that was written, as u64."""
 

@@ -25,7 +25,6 @@ ENTRY_BYTES: Final = 160
 CELL_BYTES: Final = 320
 """What a cell without content costs."""
 
-
 GONE_ROOM: Final = -(1 << 62)
 """Room that no refund makes positive: every change then asks for some, and is refused."""
 
@@ -57,7 +56,6 @@ SAME: Final = Difference.SAME
 UNWRITTEN: Final = Difference.UNWRITTEN
 TO_WRITE: Final = Difference.TO_WRITE
 
-
 ValueImage = tuple[type["Cell"], bytes, bytes, bytes | None, bool]
 """Kind of a single value, window, tag, content, and whether the store has a row."""
 
@@ -84,9 +82,6 @@ class Account(Protocol):
 class _Gone:
     """Stands in for what must not be used anymore: every call is an error."""
 
-    def __init__(self, **fields: int) -> None:
-        self.__dict__.update(fields)
-
     def __getattr__(self, name: str) -> NoReturn:
         message = (
             "the scope or window that this belongs to was forgotten, or its overlay closed: "
@@ -95,8 +90,9 @@ class _Gone:
         raise StaleScope(message)
 
 
-GONE_SCOPE: Final[Any] = _Gone(room=GONE_ROOM)
+GONE_SCOPE: Final[Any] = _Gone()
 """The scope of a cell that is gone."""
+GONE_SCOPE.room = GONE_ROOM
 
 GONE_OWNER: Final[Any] = _Gone()
 """What owns a scope that is gone."""

@@ -26,9 +26,6 @@ class LargeKey:
     it. ``values``, ``put_value`` and calls for timers are those of ``Record`` and ``Records``; the
     record that they are given is this object.
 
-    Args:
-        state_id: number of the state, unique in the store.
-
     Attributes:
         key: encoded.
         window: encoded.

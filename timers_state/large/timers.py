@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 TIMER_BYTES: Final = 320
 """What a timer costs in memory beside its payload."""
 
-
 NEVER: Final = I64_MIN - 1
 """A time before all times."""
 

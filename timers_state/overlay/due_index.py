@@ -35,10 +35,6 @@ _SPARE: Final = 64
 Order = tuple[int, bytes]
 """Key group and key: the order of keys that have timers at the same time."""
 
-First = tuple[int, Order]
-"""The time of the earliest timer of a key, and whose it is."""
-
-
 TimerKey = tuple[int, int, bytes, bytes, bytes, bytes]
 """The key of a timer in the store: time, key group, key, window, family, dynamic tag."""
 
@@ -220,7 +216,8 @@ class DueIndex:
             self._list(actual, key)
         return False
 
-    def _first_held(self) -> First | None:
+    def _first_held(self) -> tuple[int, Order] | None:
+        """The time of the earliest timer in memory, and whose it is."""
         times, bounds = self._times, self._bounds
         while times:
             time = times[0]

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LargeKeys:
-    """Opens scopes, and ends the lives of keys.
-
-    Args:
-        small: writes records before a scope takes over.
-    """
+    """Opens scopes, and ends the lives of keys. Records are written before a scope takes over."""
 
     owner: ScopeOwner
     budget: MemoryBudget

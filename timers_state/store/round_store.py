@@ -29,7 +29,6 @@ class RoundStore(Store):
     What outlives the process is a ``snapshot`` that the caller keeps.
 
     Args:
-        memory: how much of it RocksDB may use.
         store: the store, if one is open in ``directory`` already.
     """
 
