@@ -200,10 +200,10 @@ def _erase_key(store: Store, batch: Batch, state_id: int, key: bytes) -> None:
     Reads one row per timer that is set; cells are not read.
     """
     cells = owner_prefix(Family.CELLS, state_id, key_group(key), key)
-    tags = tag_owner(cells)
+    tags, owner = tag_owner(cells), place_of_owner(cells)
     for row, time in store.iterate(tags, prefix_end(tags)):
         window, domain, family, tag = timer_of_owned_tag_row(row, len(tags))
-        place = window_prefix(place_of_owner(cells), window)
+        place = window_prefix(owner, window)
         batch.delete(time_row(state_id, domain, decode_i64(time), place + timer_name(family, tag)))
     delete_rows(store, batch, tags, prefix_end(tags))
     delete_rows(store, batch, cells, prefix_end(cells))
