@@ -367,8 +367,10 @@ class Records:
         """Time and key of the earliest timer; not exactly, if it is after ``up_to``."""
         lists = self._lists[domain]
         record = lists.first(up_to)
-        time = None if record is None else lists.time_of(record)
-        return None if record is None or time is None else (time, record.key)
+        if record is None:
+            return None
+        time = lists.time_of(record)
+        return None if time is None else (time, record.key)
 
     def count(self, domain: Domain) -> int:
         """How many timers are set."""
