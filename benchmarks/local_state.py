@@ -39,8 +39,8 @@ from integration.spark_cluster import STATE, SparkCluster
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import newest
-from sparkdrain.rounds.driver.openings import FETCHED, LOCAL
 from sparkdrain.rounds.driver.placement import Placement
+from sparkdrain.rounds.driver.tell import FETCHED, LOCAL
 from sparkdrain.shuffle.keys import Owners
 
 if TYPE_CHECKING:

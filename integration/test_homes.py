@@ -21,9 +21,9 @@ from driver_session import stop_session
 from spark_cluster import STATE, SparkCluster
 
 from sparkdrain.hosts.executor import named_in
-from sparkdrain.rounds.driver.move_log import MILLIS, MOVED
-from sparkdrain.rounds.driver.openings import FETCHED, LOCAL
+from sparkdrain.rounds.driver.moves import MILLIS, MOVED
 from sparkdrain.rounds.driver.placement import AT_HOME, AWAY
+from sparkdrain.rounds.driver.tell import FETCHED, LOCAL
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]

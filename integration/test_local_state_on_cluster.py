@@ -18,7 +18,7 @@ from spark_cluster import STATE, SparkCluster
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import newest
-from sparkdrain.rounds.driver.openings import FETCHED, LOCAL
+from sparkdrain.rounds.driver.tell import FETCHED, LOCAL
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]

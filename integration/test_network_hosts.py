@@ -25,8 +25,8 @@ from network_hosts import hosts
 from spark_cluster import STATE, SparkCluster
 
 from sparkdrain.rounds.driver.loop import RoundLoop
-from sparkdrain.rounds.driver.move_log import MOVED, MoveLog
-from sparkdrain.rounds.driver.openings import FETCHED, LOCAL
+from sparkdrain.rounds.driver.moves import MOVED, MoveLog
+from sparkdrain.rounds.driver.tell import FETCHED, LOCAL
 from tests.nexmark import auction_site, queries
 from tests.nexmark.auction_site import AT_ONCE, EVERY, events
 from tests.support.waiting import wait_until

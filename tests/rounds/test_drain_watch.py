@@ -6,8 +6,7 @@ from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.progress import Hold, Left
 from sparkdrain.drain.signal import DrainSignal
-from sparkdrain.rounds.driver.attention import attention
-from sparkdrain.rounds.driver.drain_watch import DrainWatch
+from sparkdrain.rounds.driver.drain_watch import DrainWatch, attention
 from sparkdrain.types import CancelToken
 
 SECOND = 1_000_000

@@ -12,10 +12,9 @@ from test_warm_copies import Job
 
 from sparkdrain.hosts.executor import Executor
 from sparkdrain.local_state.notes import found_notes
-from sparkdrain.rounds.driver.supply import HostSupply
-from sparkdrain.rounds.slots import files_ahead
+from sparkdrain.rounds.driver import supply as supply_of_files
+from sparkdrain.rounds.driver.supply import BringFiles, Brought, HostSupply, brought
 from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
-from sparkdrain.rounds.slots.files_ahead import BringFiles, Brought, brought
 from sparkdrain.stages.workers.preparation import Preparation
 from tests.support.waiting import wait_until
 
@@ -90,10 +89,10 @@ def test_executors_are_asked_once_and_the_job_does_not_wait_for_them(place):
 
 
 def test_a_task_that_spark_has_run_elsewhere_brings_nothing(job, place, monkeypatch):
-    monkeypatch.setattr(files_ahead, "worker", Mock)
+    monkeypatch.setattr(supply_of_files, "worker", Mock)
     job.publish(1, {0: [b"zero"]})
     question = BringFiles(place, Preparation.of({}), {"3": [0]})
     for where, brings in ((None, ()), (C4, ()), (B3, [0])):
-        monkeypatch.setattr(files_ahead, "executor_of", lambda pid, where=where: where)
+        monkeypatch.setattr(supply_of_files, "executor_of", lambda pid, where=where: where)
         assert question().slots == brings
         assert job.holds(b"zero") == bool(brings)

@@ -7,8 +7,7 @@ from sparkdrain.hosts.executor import Executor
 from sparkdrain.local_state.files import FileContent
 from sparkdrain.local_state.notes import SlotNote
 from sparkdrain.local_state.slot_files import SlotFiles, held_bytes
-from sparkdrain.rounds.driver.holdings import holdings
-from sparkdrain.rounds.driver.placement import Placement
+from sparkdrain.rounds.driver.placement import Placement, holdings
 from sparkdrain.rounds.kept_report import kept_form
 from sparkdrain.rounds.messages import RoundReport
 

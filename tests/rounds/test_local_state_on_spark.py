@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from sparkdrain.rounds.driver.openings import FETCHED, LOCAL
+from sparkdrain.rounds.driver.tell import FETCHED, LOCAL
 from tests.support.counting_job import assert_counted_once, checkpoints, count, wait_for
 
 pytestmark = pytest.mark.spark

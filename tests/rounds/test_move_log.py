@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkdrain.hosts.executor import Executor
-from sparkdrain.rounds.driver.move_log import MILLIS, MOVED, MoveLog
+from sparkdrain.rounds.driver.moves import MILLIS, MOVED, MoveLog
 
 B3 = Executor("b", "3")
 

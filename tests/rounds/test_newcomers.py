@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkdrain.hosts.executor import Executor
-from sparkdrain.rounds.driver.newcomers import Newcomers
+from sparkdrain.rounds.driver.moves import Newcomers
 from sparkdrain.rounds.driver.placement import Placement
 
 A1, A2, B3 = Executor("a", "1"), Executor("a", "2"), Executor("b", "3")

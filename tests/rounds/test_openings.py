@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkdrain.checkpoints.upload import Uploaded
-from sparkdrain.rounds.driver.openings import FETCHED, LOCAL, Openings
+from sparkdrain.rounds.driver.tell import FETCHED, LOCAL, Openings
 from sparkdrain.rounds.messages import Opened, RoundReport
 
 

@@ -12,9 +12,7 @@ from sparkdrain.errors import Cancelled
 from sparkdrain.hosts.executor import Executor
 from sparkdrain.rounds.driver.checkpoint_flight import Cut
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
-from sparkdrain.rounds.driver.move_log import MoveLog
-from sparkdrain.rounds.driver.moves import SlotMoves
-from sparkdrain.rounds.driver.newcomers import Newcomers
+from sparkdrain.rounds.driver.moves import MoveLog, Newcomers, SlotMoves
 from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.messages import Orders
 from sparkdrain.watermarks.frontier import BEGIN

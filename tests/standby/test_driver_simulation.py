@@ -25,9 +25,7 @@ from sparkdrain.coordination.lease import LEASES
 from sparkdrain.errors import Cancelled, CheckpointFailed, Fenced
 from sparkdrain.hosts.executor import Executor
 from sparkdrain.hosts.line import HostId, HostRecord
-from sparkdrain.rounds.driver.move_log import MoveLog
-from sparkdrain.rounds.driver.moves import SlotMoves
-from sparkdrain.rounds.driver.newcomers import Newcomers
+from sparkdrain.rounds.driver.moves import MoveLog, Newcomers, SlotMoves
 from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.standby.drivers import TERMS, Term
 from sparkdrain.standby.leadership import Contender, SteppedDown

@@ -32,8 +32,7 @@ from sparkdrain.english import ordinal
 from sparkdrain.errors import CheckpointFailed
 from sparkdrain.machine import Walk
 from sparkdrain.rounds.driver.checkpoint_flight import STEPS, Cut, Flight, FlightEvent, FlightState
-from sparkdrain.rounds.driver.checkpoints import Checkpoints
-from sparkdrain.rounds.driver.last_rounds import LastRounds
+from sparkdrain.rounds.driver.checkpoints import Checkpoints, LastRounds
 from sparkdrain.rounds.messages import Orders
 from sparkdrain.watermarks.frontier import BEGIN
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from sparkdrain.drain.notification import DrainNotification
     from sparkdrain.drain.phases import DrainPhase
     from sparkdrain.rounds.driver.schedule import Schedule
+    from sparkdrain.types import CancelToken
 
 # Microseconds between two surveys of a drain. In a survey every slot reads the row of each timer
 # that it has, three million a second; so that they take less than a tenth of the time, they are
@@ -110,3 +112,15 @@ class DrainWatch:
             left = [left.emptied() for left in self._progress.stages]
             before = replace(self._progress, phase=phase)
             self._tell(advanced(before, now, left, []))
+
+
+def attention(cancel: CancelToken, drain: DrainSignal) -> threading.Event:
+    """Set while the driver waits: by a cancellation, a drain, a question, or who loses a host.
+
+    To miss nothing, clear it, then look for what is wanted, then wait again.
+    """
+    wanted = threading.Event()
+    cancel.on_cancel(wanted.set)
+    drain.on_request(wanted.set)
+    drain.inquiry.on_ask(wanted.set)
+    return wanted

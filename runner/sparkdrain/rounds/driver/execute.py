@@ -36,19 +36,15 @@ from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.driver.contender import DurableContender
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over, phase_of
-from sparkdrain.rounds.driver.holdings import holdings
 from sparkdrain.rounds.driver.levels import SparkLevels
 from sparkdrain.rounds.driver.locations import Locations
 from sparkdrain.rounds.driver.loop import RoundLoop
-from sparkdrain.rounds.driver.move_log import MoveLog
-from sparkdrain.rounds.driver.moves import SlotMoves
-from sparkdrain.rounds.driver.newcomers import Newcomers
-from sparkdrain.rounds.driver.openings import Openings
+from sparkdrain.rounds.driver.moves import MoveLog, Newcomers, SlotMoves
 from sparkdrain.rounds.driver.pace import Pace
-from sparkdrain.rounds.driver.placement import Placement, too_few_locations
+from sparkdrain.rounds.driver.placement import Placement, holdings, too_few_locations
 from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.rounds.driver.supply import HostSupply
-from sparkdrain.rounds.driver.tell import Teller, refused_timers
+from sparkdrain.rounds.driver.tell import Openings, Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.driver.warm import warm_workers, warming
 from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace

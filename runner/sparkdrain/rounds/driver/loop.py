@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sparkdrain.drain.phases import INSTRUCTIONS, DrainEvent, DrainPhase, drain_walk
 from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
-from sparkdrain.rounds.driver.attention import attention
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
-from sparkdrain.rounds.driver.drain_watch import DrainWatch
+from sparkdrain.rounds.driver.drain_watch import DrainWatch, attention
 from sparkdrain.rounds.driver.inheritances import inheritances, shards_of
 from sparkdrain.rounds.driver.tell import shown
 from sparkdrain.shuffle.complete import agree

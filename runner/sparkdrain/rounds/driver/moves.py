@@ -8,6 +8,8 @@ that move are opened anew. All others stay as they are.
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.english import counted
@@ -16,11 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
     from sparkdrain.hosts.executor import Executor
-    from sparkdrain.rounds.driver.move_log import MoveLog
-    from sparkdrain.rounds.driver.newcomers import Newcomers
     from sparkdrain.rounds.driver.placement import Placement
     from sparkdrain.rounds.driver.supply import HostSupply
 
+MOVED: Final = "slotsMoved"
+"""Counts slots that have moved to another executor."""
+
+MILLIS: Final = "slotMoveMillis"
+"""Counts the milliseconds for which the job made no rounds because slots moved."""
+_LOOK_SECONDS: Final = 5.0
 _TIMES: Final = 3
 """How often files are brought before slots move: the last time, what was made meanwhile."""
 _TOLD: Final = 2
@@ -149,3 +155,119 @@ class SlotMoves:
     def _forget(self) -> None:
         self._moving = {}
         self._newcomers.forget()
+
+
+class Newcomers:
+    """Finds executors that would have slots if the job began now, and have none.
+
+    Executors come one after the other. They are found when two looks in a row see the same ones.
+
+    Args:
+        placement: where slots are.
+        executors: those that are alive; asked every 5 s at most.
+        clock: seconds that pass.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        executors: Callable[[], Sequence[Executor]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._placement = placement
+        self._executors = executors
+        self._clock = clock
+        self._next = clock() + _LOOK_SECONDS
+        self._seen: frozenset[Executor] = frozenset()
+        self._found: frozenset[Executor] = frozenset()
+        self._told: frozenset[Executor] = frozenset()
+
+    def found(self) -> frozenset[Executor]:
+        """The executors without slots that are there."""
+        now = self._clock()
+        if now >= self._next:
+            self._next = now + _LOOK_SECONDS
+            seen = self._placement.without_slots(self._executors())
+            self._found = seen if seen == self._seen else frozenset()
+            self._seen = seen
+        return self._found
+
+    def forget(self) -> None:
+        """Forget executors that were seen, because they have slots now."""
+        self._seen = self._found = frozenset()
+
+    def tell(self, warn: Callable[[str], object]) -> None:
+        """Tell a user whose job keeps no checkpoints of each of them once."""
+        new = self.found() - self._told
+        if new:
+            self._told |= new
+            names = ", ".join(f"{one.id} on {one.host}" for one in sorted(new))
+            warn(
+                f"Executors that came after the slots of this job were placed have none: {names}. "
+                "The state of a job without --checkpoint_dir cannot move. With it, slots move to "
+                "executors that come."
+            )
+
+
+class MoveLog:
+    """The moves of a job, over all of its lives in one driver.
+
+    Args:
+        tell: takes a text for the job's user and its record.
+        clock: seconds that pass.
+    """
+
+    def __init__(
+        self, tell: Callable[[str], object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tell = tell
+        self._clock = clock
+        self._slots = 0
+        self._seconds = 0.0
+        self._committed: float | None = None
+        self._displaced: tuple[Mapping[int, Executor], Set[Executor]] = {}, frozenset()
+
+    def displaced(self, homes: Mapping[int, Executor], lost: Set[Executor]) -> None:
+        """A life of the job begins, with slots elsewhere than in the one before.
+
+        Args:
+            homes: where each of them is to be.
+            lost: executors that had slots, and are gone.
+        """
+        self._displaced = homes, lost
+
+    def committed(self) -> None:
+        """A round counts."""
+        now = self._clock()
+        (homes, lost), self._displaced = self._displaced, ({}, frozenset())
+        if homes and self._committed is not None:
+            gone = ", ".join(f"{one.id} on {one.host}" for one in sorted(lost))
+            cause = f"Lost: {counted(len(lost), 'executor')}, {gone}."
+            self.moved(homes, cause if lost else "Their state is there.", now - self._committed)
+        self._committed = now
+
+    def moved(self, homes: Mapping[int, Executor], cause: str, seconds: float) -> None:
+        """Slots have moved.
+
+        Args:
+            homes: where each of them is now.
+            cause: why they have moved, a sentence.
+            seconds: for which the job made no rounds.
+        """
+        if not homes:
+            return
+        self._slots += len(homes)
+        self._seconds += seconds
+        there: dict[Executor, list[int]] = defaultdict(list)
+        for slot, executor in sorted(homes.items()):
+            there[executor].append(slot)
+        places = "; ".join(
+            f"{'slots' if len(slots) > 1 else 'slot'} {', '.join(map(str, slots))} to executor "
+            f"{executor.id} on {executor.host}"
+            for executor, slots in sorted(there.items())
+        )
+        self._tell(f"Moved: {places}. {cause} The job stood still for {seconds:.1f} s.")
+
+    def counts(self) -> dict[str, int]:
+        """The counters, of a job whose slots have moved."""
+        return {MOVED: self._slots, MILLIS: round(1000 * self._seconds)} if self._slots else {}

@@ -4,23 +4,35 @@ An event is given when everything before it has been worked off, so a pipeline m
 that the script decides, whatever the number of slots. Processing time is the script's too: it
 begins at 0 and stands still but for the script. When the script is over, watermarks go to the end
 of time, and the clock leaps to whatever is due next.
+
+Events may also come from a service, one by one, while the job runs. Beam's interactive notebooks
+replay recorded sources in this way (``beam_interactive_api.proto``, ``TestStreamService``).
 """
 
 from __future__ import annotations
 
 import logging
+import queue
+import re
+import threading
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from apache_beam.portability.api import beam_runner_api_pb2
+import grpc
+from apache_beam.portability.api import (
+    beam_interactive_api_pb2,
+    beam_interactive_api_pb2_grpc,
+    beam_runner_api_pb2,
+)
+from google.protobuf.json_format import MessageToJson
 from typing_extensions import override
 
 from sparkdrain.errors import SparkDrainError
+from sparkdrain.graph.environments import is_go
 from sparkdrain.rounds.clock import Clock
 from sparkdrain.rounds.driver.loop import Play
-from sparkdrain.rounds.driver.one_by_one import comes_one_by_one
-from sparkdrain.rounds.driver.test_stream_service import served
 from sparkdrain.stages.shards.turn import Feed
 from sparkdrain.watermarks.frontier import BEGIN, END
 
@@ -34,8 +46,11 @@ _LOGGER = logging.getLogger(__name__)
 # Scripts are in milliseconds; what services send, like all else, is in microseconds.
 _MILLISECOND: Final = 1000
 _MICROSECOND: Final = 1
-
-__all__ = ["ScriptClock", "TestStreamPlay", "play_for"]
+# Triggers that can tell one element from two.
+_COUNTING: Final = re.compile('"(always|elementCount)"')
+# Seconds. As long as no event comes, the driver looks whether the job was cancelled.
+_PATIENCE: Final = 0.1
+_ENDS: Final = frozenset({grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE})
 
 
 def play_for(plan: Plan, clock: Clock) -> tuple[Play, Clock]:
@@ -251,3 +266,81 @@ def _targets(tag: str, stream: str, by_tag: Mapping[str, str]) -> tuple[str, ...
         return tuple(by_tag.values())
     message = f"{stream!r}: an event is for output {tag!r}; there are {', '.join(sorted(by_tag))}"
     raise ValueError(message)
+
+
+def comes_one_by_one(plan: Plan) -> bool:
+    """Whether the scripts of ``plan`` are given so.
+
+    In the runners of Python's and Java's SDK all elements of an event are in one bundle, after
+    which triggers are asked once. Go's runner asks after each element.
+    """
+    components = beam_runner_api_pb2.Components.FromString(plan.components)
+    played = {source.transform for source in plan.played}
+    return any(
+        is_go(components.environments[stage.environment])
+        for stage in chain.from_iterable(plan.levels)
+        if not played.isdisjoint(dict(stage.transforms))
+    ) and any(
+        _COUNTING.search(MessageToJson(strategy.trigger))
+        for strategy in components.windowing_strategies.values()
+    )
+
+
+def served(
+    url: str, tags: Sequence[str]
+) -> Iterator[beam_runner_api_pb2.TestStreamPayload.Event | None]:
+    """The events of the service at ``url`` for outputs ``tags``; None as long as none comes.
+
+    A service that goes away has given all that it had.
+
+    Raises:
+        grpc.RpcError: it refuses.
+    """
+    events: queue.Queue[beam_runner_api_pb2.TestStreamPayload.Event | Exception | None]
+    events = queue.Queue(maxsize=1)
+    over = threading.Event()
+    with grpc.insecure_channel(url) as channel:
+        stub = beam_interactive_api_pb2_grpc.TestStreamServiceStub(channel)
+        call = stub.Events(beam_interactive_api_pb2.EventsRequest(output_ids=list(tags)))
+        pump = threading.Thread(
+            target=_pump, args=(call, events, over), name="test stream", daemon=True
+        )
+        pump.start()
+        try:
+            while True:
+                try:
+                    event = events.get(timeout=_PATIENCE)
+                except queue.Empty:
+                    yield None
+                    continue
+                if event is None:
+                    return
+                if isinstance(event, Exception):
+                    raise event
+                yield event
+        finally:
+            over.set()
+            call.cancel()
+            # Before the channel is closed, at which its calls raise errors of other kinds.
+            pump.join()
+
+
+def _pump(
+    call: Iterable[beam_runner_api_pb2.TestStreamPayload.Event],
+    events: queue.Queue[beam_runner_api_pb2.TestStreamPayload.Event | Exception | None],
+    over: threading.Event,
+) -> None:
+    def put(event: beam_runner_api_pb2.TestStreamPayload.Event | Exception | None) -> None:
+        while not over.is_set():
+            try:
+                events.put(event, timeout=_PATIENCE)
+            except queue.Full:
+                continue
+            return
+
+    try:
+        for event in call:
+            put(event)
+        put(None)
+    except grpc.RpcError as error:
+        put(None if error.code() in _ENDS else error)
