@@ -32,7 +32,7 @@ from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import CheckpointFailed, CheckpointRefused, Fenced
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.in_memory_rounds import InMemoryRounds
 from tests.support.moody_proxy import Mood
@@ -246,7 +246,7 @@ def moody(rng, often):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_job_on_a_moody_store_makes_everything_once(store, monkeypatch):
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
     store.proxy.seconds = 0.01
     ends: Counter = Counter()
     for seed in range(8):
@@ -266,7 +266,7 @@ def test_a_job_on_a_moody_store_makes_everything_once(store, monkeypatch):
 
 @pytest.mark.slow
 def test_a_job_whose_uploads_hang_ends_at_the_limit_and_goes_on_exactly(store, monkeypatch):
-    monkeypatch.setattr(open_slot, "Uploader", partial(Uploader, stall_seconds=6.0))
+    monkeypatch.setattr(service, "Uploader", partial(Uploader, stall_seconds=6.0))
     job = Job(store, 0)
     job.drain_after = None
 

@@ -36,7 +36,7 @@ from sparkdrain.drain.runs import tell as tell_state
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.io.kafka import WriteToKafka, choose, patience
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.in_memory_rounds import InMemoryRounds
 from tests.support.lossy_disk import NO_DISK, LossyDisk, Nothing
@@ -248,7 +248,7 @@ class Job:
         scratch = self.disk.path / "scratch"
         scratch.mkdir(exist_ok=True)
         tempfile.tempdir = str(scratch)
-        open_slot.Uploader = AtOnce  # the script's clock waits for no thread
+        service.Uploader = AtOnce  # the script's clock waits for no thread
         choose.open_client = KeptKafka(self.brokers, self._mark).open_client
         patience._PAUSE = 0.0
         at = DurableJob.at(str(self.disk.path / "kept/here"), "job", "run", {}, SLOTS, 2)

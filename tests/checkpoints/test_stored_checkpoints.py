@@ -22,7 +22,7 @@ from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.graph.identity import identity
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.endless import numbers
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
@@ -96,7 +96,7 @@ def live(folder, *, killed):
 def test_a_job_that_an_older_commit_has_cut_drains_on_and_reads_nothing_more(
     commit, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
     shutil.copytree(STORED / commit, tmp_path / "checkpoints")
     made, is_drained = live(tmp_path / "checkpoints", killed=False)
     assert is_drained
@@ -114,6 +114,6 @@ def test_a_job_that_an_older_commit_has_cut_drains_on_and_reads_nothing_more(
 
 
 if __name__ == "__main__":
-    open_slot.Uploader = AtOnce
+    service.Uploader = AtOnce
     with contextlib.suppress(Killed):
         live(Path(sys.argv[1]), killed=True)

@@ -23,7 +23,7 @@ from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import CheckpointFailed, NotAcknowledged
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.endless import numbers
 from tests.support.random_pipelines import Named
 from tests.support.rounds_engine import RoundsEngine
@@ -98,8 +98,8 @@ class Drained:
         known = DurableJob.at(str(tmp_path / "checkpoints"), "job", "mine", {}, 2, 2)
         storage = known.storage
         if last == "state":
-            storage_at = open_slot.storage_at
-            monkeypatch.setattr(open_slot, "storage_at", lambda root: Gated(storage_at(root), GATE))
+            storage_at = service.storage_at
+            monkeypatch.setattr(service, "storage_at", lambda root: Gated(storage_at(root), GATE))
         else:
             storage = Gated(storage, GATE, last)
         self.durable = DurableJob(storage, known.paths, "mine", {}, 2, 2)

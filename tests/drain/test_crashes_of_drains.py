@@ -27,7 +27,7 @@ from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import CheckpointRefused
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.endless import numbers
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
@@ -63,7 +63,7 @@ class Fate:
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch):
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
     Fate.decide(None)
 
 

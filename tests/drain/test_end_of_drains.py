@@ -21,7 +21,7 @@ from apache_beam.utils.windowed_value import PaneInfoTiming, WindowedValue
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.io.stable import StableParDo
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.drained import emitted_when_drained
 from tests.support.endless import numbers
@@ -187,7 +187,7 @@ LAST = (DrainPhase.PUBLISHING, DrainPhase.DRAINED)
 
 def test_the_end_comes_in_this_order(tmp_path, monkeypatch):
     """Hooks, sinks, state and place of sources, those outside, the end."""
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
     STEPS_OF_END.clear()
 
     class Noting(DurableJob):

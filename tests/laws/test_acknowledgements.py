@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import NotAcknowledged
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.drained import request
 from tests.support.endless import Endless
@@ -34,7 +34,7 @@ from tests.support.restrictions import LeapingClock
 
 @pytest.fixture(autouse=True)
 def _uploads_at_once(monkeypatch) -> None:
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
 
 
 class Outside:

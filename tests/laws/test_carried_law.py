@@ -19,7 +19,7 @@ from test_checkpoints import read
 
 import sparkdrain
 from sparkdrain.rounds import carried
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
@@ -152,7 +152,7 @@ SLOW = {f"slowly {order}": slow(order) for order in ORDERS}
 
 @pytest.fixture(autouse=True)
 def _everything_in_flight_is_carried_over(monkeypatch) -> None:
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
     monkeypatch.setattr(carried, "_PATIENCE_SECONDS", 0.0)
 
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from sparkdrain.io.stable import StableParDo
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.endless import Endless
 from tests.support.in_memory import run_in_memory
@@ -43,7 +43,7 @@ from tests.support.restrictions import LeapingClock
 
 @pytest.fixture(autouse=True)
 def _uploads_at_once(monkeypatch) -> None:
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
 
 
 @law(8, HealthCheck.function_scoped_fixture)

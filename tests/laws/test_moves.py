@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from test_other_slots import SHAPES, polling, stream_and_outcome
 
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce, RoundsLater
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import plan_of
@@ -31,7 +31,7 @@ from tests.support.restrictions import LeapingClock
 
 @pytest.fixture(autouse=True)
 def _uploads_at_once(monkeypatch) -> None:
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
 
 
 @law(8, HealthCheck.function_scoped_fixture)
@@ -74,7 +74,7 @@ def test_a_source_goes_on_where_it_was_in_another_place() -> None:
 
 def test_while_a_checkpoint_for_a_move_is_uploaded_slots_stand_still(monkeypatch) -> None:
     """What they did meanwhile would be missing in those that move."""
-    monkeypatch.setattr(open_slot, "Uploader", RoundsLater)
+    monkeypatch.setattr(service, "Uploader", RoundsLater)
     moves = [(number, frozenset({number % 2})) for number in range(1, 5)]
     made, job = made_in(([2], []), polling(), clock=LeapingClock(), moves=moves)
     assert not job.moves, "all of them were made"

@@ -13,7 +13,7 @@ from apache_beam.transforms import trigger, userstate, window
 from hypothesis import HealthCheck, example, given
 
 from sparkdrain.io.stable import StableParDo
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import plan_of
@@ -34,7 +34,7 @@ ELEMENTS = [(key, value, value) for value, key in enumerate("abcdabefcghadbceafg
 
 @pytest.fixture(autouse=True)
 def _uploads_at_once(monkeypatch) -> None:
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
 
 
 def script():

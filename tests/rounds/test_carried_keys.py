@@ -18,7 +18,7 @@ import sparkdrain
 from sparkdrain.errors import DrainLimitExceeded, TruncatedInput
 from sparkdrain.harness.keyed import flight
 from sparkdrain.rounds import carried
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.drained import emitted_when_drained, limited
 from tests.support.in_memory_rounds import DEFAULTS, plan_of
@@ -492,7 +492,7 @@ class Tells(Waits):
 
 
 def test_elements_in_flight_go_to_another_slot_with_their_key(tmp_path, monkeypatch):
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
     keys = [str(key) for key in range(10)]
     script = [[(key, x, 1) for key in keys] for x in (10, 11)]
     pipeline = beam.Pipeline(options=PipelineOptions([]))
@@ -531,7 +531,7 @@ def test_elements_in_flight_are_there_though_their_step_carries_nothing_now(
     tmp_path, monkeypatch, step
 ):
     """The job is resumed with another DoFn."""
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
 
     def plan(dofn):
         pipeline = beam.Pipeline(options=PipelineOptions([]))

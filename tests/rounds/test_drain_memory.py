@@ -9,7 +9,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from test_drain_messages_decide import Crash, live
 
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from sparkdrain.rounds.slots.drain_memory import DrainMemory
 from sparkdrain.watermarks.frontier import END
 from tests.support.at_once import AtOnce
@@ -102,7 +102,7 @@ class Hears(beam.DoFn):
 
 def test_a_rescaled_job_tells_no_dofn_again(tmp_path, monkeypatch):
     """The driver dies when all is done, and durable, and the outside is about to be told."""
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
     Hears.times.clear()
     pipeline = beam.Pipeline(options=PipelineOptions([]))
     read = pipeline | Named(numbers("a", "b")) | beam.Reshuffle()

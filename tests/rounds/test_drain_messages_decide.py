@@ -22,7 +22,7 @@ from sparkdrain.drain.states import DataAfterDrain, UnexpectedProducer
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from sparkdrain.shuffle.blocks import EndMessage, decode, encode_end
 from sparkdrain.watermarks.frontier import END
 from tests.support.at_once import AtOnce
@@ -331,7 +331,7 @@ def test_other_slots_hear_from_the_producers_that_there_are_now(
     before, after, tmp_path, monkeypatch
 ):
     """Some producers were drained when the job died. Their successors have more to send."""
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
     plan = long_bounded()
     edge = next(edge for edge in plan.edges if edge.kind is EdgeKind.GROUP)
     published = []

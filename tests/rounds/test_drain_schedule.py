@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from test_schedule import SLOTS, chain, report
 
+from sparkdrain.rounds.driver.inheritances import kept_form, report_of
 from sparkdrain.rounds.driver.schedule import Schedule
-from sparkdrain.rounds.kept_report import kept_form, report_of
 from sparkdrain.rounds.messages import DrainOrder, Inheritance, Missing, Orders
 from sparkdrain.watermarks.frontier import END
 

@@ -14,7 +14,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.drained import drain_after, emitted_when_drained
 from tests.support.endless import Endless
@@ -318,7 +318,7 @@ def test_a_source_is_drained_while_its_elements_are_grouped():
 def test_nothing_is_read_while_the_cut_is_made_also_of_what_could_go_on_at_once(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
     held = set()
 
     def look(header):

@@ -15,7 +15,7 @@ from sparkdrain.drain import caused_by_drain
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.io.stable import StableParDo
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.drained import emitted_when_drained
 from tests.support.recorded import emitted, emitted_in_batch
@@ -423,7 +423,7 @@ def test_admitted_elements_that_wait_for_their_time_are_not_marked():
 
 def test_marked_elements_that_wait_for_a_checkpoint_keep_their_mark(tmp_path, monkeypatch):
     """What has effects outside of the job knows too that they are there because of the drain."""
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
     make = pairs_in_rounds(*STEPS, windows=FixedWindows(10))
 
     def build(p):

@@ -10,9 +10,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from sparkdrain.rounds import finalizer_calls
-from sparkdrain.rounds.finalizer_calls import FinalizerCalls
-from sparkdrain.rounds.finalizers import Finalizers
+from sparkdrain.rounds import finalizers
+from sparkdrain.rounds.finalizers import FinalizerCalls, Finalizers
 from tests.support.in_memory_rounds import run_in_rounds
 from tests.support.waiting import wait_until
 
@@ -74,7 +73,7 @@ def test_finalizers_of_other_steps_are_called_meanwhile(gate):
 
 
 def test_no_more_than_so_many_wait_and_the_oldest_are_dropped(gate, monkeypatch, caplog):
-    monkeypatch.setattr(finalizer_calls, "_MOST_WAITING", 3)
+    monkeypatch.setattr(finalizers, "_MOST_WAITING", 3)
     calls = FinalizerCalls(SOON)
     calls.call("Step", [(gate.hang, int)])
     calls.call("Step", map(gate.of, range(5)))
@@ -136,7 +135,7 @@ class Hangs(beam.DoFn):
 
 
 def test_a_stream_whose_finalizer_hangs_comes_to_its_end(monkeypatch):
-    monkeypatch.setattr(finalizer_calls.FinalizerCalls.__init__, "__defaults__", (SOON,))
+    monkeypatch.setattr(finalizers.FinalizerCalls.__init__, "__defaults__", (SOON,))
     pipeline = beam.Pipeline(options=PipelineOptions([]))
     _ = pipeline | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(Hangs())
     began = time.monotonic()

@@ -7,8 +7,8 @@ from sparkdrain.hosts.executor import Executor
 from sparkdrain.local_state.files import FileContent
 from sparkdrain.local_state.notes import SlotNote
 from sparkdrain.local_state.slot_files import SlotFiles, held_bytes
+from sparkdrain.rounds.driver.inheritances import kept_form
 from sparkdrain.rounds.driver.placement import Placement, holdings
-from sparkdrain.rounds.kept_report import kept_form
 from sparkdrain.rounds.messages import RoundReport
 
 A, B = Executor("a", "1"), Executor("b", "2")

@@ -8,8 +8,7 @@ import pytest
 from apache_beam.metrics import monitoring_infos
 
 from sparkdrain.checkpoints.manifest import ShardState
-from sparkdrain.rounds.driver.inheritances import inheritances
-from sparkdrain.rounds.kept_report import kept_form
+from sparkdrain.rounds.driver.inheritances import inheritances, kept_form
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.watermarks.frontier import BEGIN
 from tests.support.random_pipelines import results

@@ -7,7 +7,7 @@ from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import metrics_pb2
 
 from sparkdrain.errors import CheckpointFailed
-from sparkdrain.rounds.kept_report import kept_form, report_of
+from sparkdrain.rounds.driver.inheritances import kept_form, report_of
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.watermarks.frontier import BEGIN
 

@@ -380,7 +380,7 @@ def rows_left(rounds) -> list[inspect.Entry]:
     found = []
     for reports in rounds.schedule.reports():
         slot = rounds._slots[reports.level, reports.slot]
-        slot._settle(reports.attempt)
+        slot._version.settle(reports.attempt, slot._commit, slot._undo)
         slot.overlay.flush()
         found += inspect.entries(slot.overlay.store)
     return found

@@ -9,7 +9,7 @@ from apache_beam.utils.timestamp import Duration
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.rounds.sources.resting import rest_of
+from sparkdrain.rounds.sources.residuals import rest_of
 from tests.support.in_memory_rounds import run_in_rounds
 from tests.support.restrictions import START, LeapingClock, Poll, Ranges
 

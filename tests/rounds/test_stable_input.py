@@ -8,7 +8,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkdrain.io.stable import StableParDo
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.random_pipelines import count, results
@@ -24,7 +24,7 @@ class Effect(beam.DoFn):
 
 @pytest.fixture(autouse=True)
 def _uploads_at_once(monkeypatch) -> None:
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
 
 
 def test_a_job_that_waits_for_a_checkpoint_only_makes_it_before_its_time(tmp_path) -> None:

@@ -11,7 +11,7 @@ from apache_beam.transforms.window import FixedWindows
 
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.drained import emitted_when_drained
 from tests.support.in_memory_rounds import run_in_rounds
@@ -90,7 +90,7 @@ def test_an_unbounded_source_is_acknowledged_once_its_round_was_committed():
 def test_a_drained_source_is_acknowledged_up_to_what_came_out_and_no_further(
     durable, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
     kept = DurableJob.at(str(tmp_path), "job", "run", {}, 1, 2)
     before, rest = emitted_when_drained(
         lambda p: p | beam.io.Read(Acknowledging(10**9)),

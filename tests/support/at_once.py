@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class AtOnce(Uploader):
-    """Has uploaded when it has begun; to be put in place of ``open_slot.Uploader``."""
+    """Has uploaded when it has begun; to be put in place of ``service.Uploader``."""
 
     def begin(self, number: int, snapshot: Path) -> None:
         super().begin(number, snapshot)

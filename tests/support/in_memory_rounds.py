@@ -25,7 +25,7 @@ from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
 from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
-from sparkdrain.rounds.slots.open_slot import open_slot
+from sparkdrain.rounds.slots.service import open_slot
 from sparkdrain.rounds.slots.slot import RoundSlot
 from sparkdrain.shuffle.blocks import Report, decode
 from sparkdrain.shuffle.outbox import ShuffleLayout

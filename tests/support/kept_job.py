@@ -24,7 +24,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.graph.translate import translate
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.in_memory_rounds import InMemoryRounds
 from tests.support.random_pipelines import count, results
@@ -305,7 +305,7 @@ def begin(folder: Path) -> None:
 
 def _live(folder: Path, fail: Any) -> Counter[str]:
     durable = DurableJob.at(str(folder), "job", "run", {}, SLOTS, 1)
-    with patch.object(open_slot, "Uploader", AtOnce):
+    with patch.object(service, "Uploader", AtOnce):
         rounds = InMemoryRounds(plan(), SLOTS, durable=durable, fail=fail, interval=_INTERVAL)
         try:
             rounds.run_to_end()

@@ -21,14 +21,15 @@ from sparkdrain.graph.identity import coder_text
 from sparkdrain.graph.state_ids import carried_state_id
 from sparkdrain.harness.harness import Carrier, Remainder
 from sparkdrain.rounds.sources.residuals import (
+    MOST_IDLE,
     Residual,
     ResidualStore,
     content_of,
     is_known,
     is_started,
+    rest_of,
     written_in,
 )
-from sparkdrain.rounds.sources.resting import MOST_IDLE, rest_of
 from sparkdrain.watermarks.frontier import END, least
 from timers_state.errors import Unmovable
 

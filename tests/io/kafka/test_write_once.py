@@ -20,7 +20,7 @@ from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
 from sparkdrain.io.kafka.outbox import may_begin
 from sparkdrain.io.kafka.settings import Settings
 from sparkdrain.io.kafka.write_once import Group, Number, Publish, Transactional
-from sparkdrain.rounds.slots import open_slot
+from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.in_memory_rounds import plan_of
 from tests.support.mortal_job import made_in
@@ -30,7 +30,7 @@ from tests.support.scripts import streamed
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch, kafka):
     monkeypatch.setattr(patience, "_PAUSE", 0.0)
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(service, "Uploader", AtOnce)
     kafka.topic("out")
 
 

@@ -48,7 +48,7 @@ from sparkdrain.rounds.driver.tell import Openings, Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.driver.warm import warm_workers, warming
 from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
-from sparkdrain.rounds.slots.late import NAMESPACE
+from sparkdrain.rounds.slots.report import NAMESPACE
 from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.stages.cluster.ask import ask, ask_in_group, stop_group
 from sparkdrain.stages.cluster.context import is_ours, spark_context

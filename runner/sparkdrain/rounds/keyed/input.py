@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from apache_beam.transforms.window import WindowedValue
+from apache_beam.transforms.window import GlobalWindows, WindowedValue
 from typing_extensions import override
 
+from sparkdrain.graph.plan import EdgeKind
+from sparkdrain.graph.state_ids import edge_state_id
+from sparkdrain.graph.stateful import stateful_behind
+from sparkdrain.harness.harness import KeyedEdge, StateTerms
 from sparkdrain.harness.limits import UpTo
-from sparkdrain.rounds.keyed.ahead import groups_in_memory
+from sparkdrain.panes.times import end_of
+from sparkdrain.rounds.keyed.time_sorted import SortedWait
+from sparkdrain.shuffle.keyed_blocks import KeyedBlocks
+from sparkdrain.shuffle.keys import key_codec
 from sparkdrain.stages.shards.input import Input, Inside
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
@@ -18,16 +25,20 @@ from timers_state import Domain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from sparkdrain.graph.plan import Edge, Plan, Stage
     from sparkdrain.graph.stateful import Stateful
-    from sparkdrain.harness.harness import Elements, KeyedEdge
-    from sparkdrain.rounds.keyed.time_sorted import SortedWait
-    from sparkdrain.shuffle.keyed_blocks import KeyedBlocks
-    from sparkdrain.stages.shards.input import Count
+    from sparkdrain.harness.harness import Elements
+    from sparkdrain.rounds.context import Context
+    from sparkdrain.stages.shards.codings import Codings
+    from sparkdrain.stages.shards.input import Count, Source
     from sparkdrain.stages.shards.shard import Shard
     from sparkdrain.stages.shards.turn import Turn
     from timers_state import Overlay
 
 _MILLISECOND: Final = 1000
+# Keys whose records are read at once: the more there are, the closer they are to each other in the
+# store. How much memory they may take is up to the overlay.
+_MOST: Final = 4096
 
 
 class KeyedInput(Input):
@@ -99,10 +110,12 @@ class KeyedInput(Input):
         self._blocks.clear()
 
     def _ahead(self, table: dict[bytes, Any]) -> Iterable[tuple[bytes, Any]]:
-        if self._wait is not None:  # elements that have to wait are not fed
-            return table.items()
+        """What a table has, by encoded key; records of keys that are fed are read before."""
         ids = [one.state_id for one in self._stateful]
-        return groups_in_memory(table, self._overlay, ids)
+        # Elements that have to wait are not fed.
+        if self._wait is not None or not any(map(self._overlay.has_to_prefetch, ids)):
+            return table.items()
+        return _read_ahead(table, self._overlay, ids)
 
     def _waited(
         self,
@@ -233,3 +246,58 @@ class KeyedInput(Input):
     @override
     def close(self) -> None:
         self._blocks.clear()
+
+
+def _read_ahead(
+    table: dict[bytes, Any], overlay: Overlay, state_ids: Sequence[int]
+) -> Iterator[tuple[bytes, Any]]:
+    keys, groups = list(table), iter(table.items())
+    at = 0
+    while at < len(keys):
+        next_ones = keys[at : at + _MOST]
+        count = min(overlay.prefetch(state_id, next_ones) for state_id in state_ids)
+        yield from islice(groups, count)
+        at += count
+
+
+def keyed_input_for(context: Context, edge: Edge, stage: Stage, source: Source) -> KeyedInput:
+    """The input that a KEYED edge is."""
+    coder = context.codings.coder(edge)
+    coding = context.codings.elements(edge, coder.value_coder())
+    _, decode_key = key_codec(coder.key_coder())
+    windowing = context.codings.windowing(edge)
+    stateful = stateful_behind(context.plan, stage, edge)
+    wait = None
+    if edge.time_sorted:
+        lateness = windowing.allowed_lateness.micros
+        wait = SortedWait(context.overlay, edge_state_id(edge.id), coding, lateness)
+    return KeyedInput(
+        source.shard,
+        KeyedEdge(source.transform, [one.transform for one in stateful], coding, decode_key),
+        stateful,
+        expiry_for(windowing),
+        context.overlay,
+        KeyedBlocks(context.options.memory_bytes, lambda: context.directory),
+        wait,
+    )
+
+
+def state_terms(
+    plan: Plan, stage: Stage, codings: Codings, overlay: Overlay
+) -> dict[str, StateTerms]:
+    """Where and how long each stateful DoFn of a stage keeps its state, by transform."""
+    edges = {edge.id: edge for edge in plan.edges}
+    return {
+        one.transform: StateTerms(overlay, one.state_id, expiry_for(codings.windowing(edges[id_])))
+        for _, id_ in stage.sources
+        if id_ is not None and edges[id_].kind is EdgeKind.KEYED
+        for one in stateful_behind(plan, stage, edges[id_])
+    }
+
+
+def expiry_for(windowing: Any) -> Callable[[Any], int] | None:
+    """Tells the time at which nothing more is kept of a window; None if windows last for ever."""
+    if windowing.windowfn == GlobalWindows():
+        return None
+    lateness = windowing.allowed_lateness.micros
+    return lambda window: min(end_of(window) + lateness, END)

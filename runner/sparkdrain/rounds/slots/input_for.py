@@ -17,7 +17,7 @@ from sparkdrain.graph.state_ids import edge_state_id, stable_state_id, truncated
 from sparkdrain.graph.wire import DELIMITED
 from sparkdrain.panes.choose import grouping_for
 from sparkdrain.panes.grouping import Closing, GroupingTerms
-from sparkdrain.rounds.keyed.state import keyed_input_for
+from sparkdrain.rounds.keyed.input import keyed_input_for
 from sparkdrain.rounds.sides.gate import Gate
 from sparkdrain.rounds.sources.residuals import ResidualStore
 from sparkdrain.rounds.sources.restrictions import RestrictionInput

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import astuple, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from apache_beam.metrics.monitoring_infos import int64_user_counter
 
 from sparkdrain.drain.progress import Left
+from sparkdrain.graph.plan import EdgeId
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.slots.draining import edges_of
 from sparkdrain.rounds.slots.input_for import has_untruncated
-from sparkdrain.rounds.slots.late import take_dropped
 from sparkdrain.stages.shards.input import NOTHING
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from sparkdrain.graph.plan import Edge
     from sparkdrain.rounds.context import Context
+    from sparkdrain.rounds.sides.sides import Sides
     from sparkdrain.rounds.slots.draining import Draining
     from sparkdrain.rounds.slots.run import SlotRun
     from sparkdrain.rounds.slots.version import StateVersion
     from sparkdrain.stages.shards.input import Inside
     from sparkdrain.stages.shards.shard import Shard
+NAMESPACE: Final = "sparkdrain"
+_LATE: Final = "droppedDueToLateness"
+"""What Beam's runners in Java call it."""
 
 
 class SlotAccount:
@@ -41,10 +48,6 @@ class SlotAccount:
         self._passed_before = self._passed
         # Metrics of the lives before this one.
         self._counted_before = [] if restored is None else list(restored.metrics)
-
-    def begin(self) -> None:
-        """A round begins."""
-        self._dropped = 0
 
     def commit(self) -> None:
         """The last round counts."""
@@ -67,7 +70,7 @@ class SlotAccount:
         durable = version.finalizers.durable
         found = (shard.wake(durable=durable) for shard in slot.shards)
         wakes = [wake for wake in found if wake is not None] + sides.wakes()
-        self._dropped = take_dropped(slot.shards, sides, self._edges)
+        self._dropped = _take_dropped(slot.shards, sides, self._edges)
         self._passed = {
             edge: max(time, self._passed_before.get(edge, BEGIN))
             for edge, time in sides.passed().items()
@@ -115,3 +118,18 @@ class SlotAccount:
                 own = NOTHING if draining.drained[number] else own  # noqa: PLW2901
             left.append(Left(shard.stage.name, inputs, drained, *astuple(own)))
         return tuple(left)
+
+
+def _take_dropped(shards: Iterable[Shard], sides: Sides, edges: Mapping[EdgeId, Edge]) -> int:
+    """How many elements a slot has dropped since the last call; their steps count them."""
+    total, by_side = 0, sides.take_dropped()
+    for shard in shards:
+        found = [(edge, input_.take_dropped()) for edge, input_ in shard.inputs]
+        read = {side.edge for side in shard.stage.side_inputs}
+        found += [(edge, by_side.pop(edge)) for edge in read & by_side.keys()]
+        for edge, dropped in found:
+            if dropped and edge is not None:
+                step = edges[EdgeId(edge)].step
+                shard.count(int64_user_counter(NAMESPACE, _LATE, dropped, step))
+                total += dropped
+    return total

@@ -1,19 +1,29 @@
-"""What lives in a slot's host process: its part of every level."""
+"""What lives in a slot's host process: its part of every level.
+
+A level's part comes to life empty, or with the state that a checkpoint has of it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from sparkdrain.checkpoints.beam_storage import storage_at
+from sparkdrain.checkpoints.destination import Destination
+from sparkdrain.checkpoints.upload import Uploader
 from sparkdrain.graph.plan import Plan
 from sparkdrain.harness.step_book import step_in
 from sparkdrain.hosts.lookout import NOTES
 from sparkdrain.hosts.service import Abandoned
-from sparkdrain.rounds.messages import AtWork, RoundHeader
-from sparkdrain.rounds.slots.open_slot import open_slot
+from sparkdrain.local_state.files import FileContent
+from sparkdrain.rounds.messages import AtWork, Opened, RoundHeader
+from sparkdrain.rounds.slots.checkpoint_place import slot_files
+from sparkdrain.rounds.slots.slot import RoundSlot, state_directory
+from sparkdrain.rounds.slots.take_over import take_over
 from sparkdrain.rounds.slots.warm_copies import WarmCopies
 from sparkdrain.stages.telling.failure import task_failure
 from sparkdrain.stages.telling.stack import stack_of
@@ -22,11 +32,70 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from sparkdrain.checkpoints.manifest import FileEntry
     from sparkdrain.fnapi.harness import Outside
     from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
-    from sparkdrain.rounds.slots.slot import RoundSlot
     from sparkdrain.shuffle.outbox import ShuffleLayout
     from sparkdrain.stages.shards.task_options import TaskOptions
+
+
+def open_slot(
+    plan: Plan,
+    header: RoundHeader,
+    layout: ShuffleLayout,
+    options: TaskOptions,
+    directory: Path,
+    place: CheckpointPlace | None,
+    outside: Outside | None = None,
+) -> RoundSlot:
+    """The slot that is to run the round of ``header``, in a process that did not have it.
+
+    Raises:
+        CheckpointFailed: its state cannot be fetched.
+        CheckpointDamaged: its state in storage is not what was written.
+        CheckpointRefused: there were other slots, and some state cannot be moved to these.
+    """
+    level, slot, inheritance = header.level, header.slot, header.restore
+    if place is None:
+        return RoundSlot(plan, level, slot, layout, options, directory, outside=outside)
+    began = time.monotonic()
+    storage, kept = storage_at(place.paths.root), slot_files(place, level, slot)
+    where = state_directory(directory, level)
+    files: tuple[FileEntry, ...] = ()
+    opened = None
+    try:
+        if inheritance is not None:
+            files = inheritance.files(layout.slots)
+            contents = {
+                FileContent(file.digest, file.size): file.name for file in files if file.path
+            }
+            number = header.orders.published
+            if kept is not None and contents:
+                kept.hold(number, contents)
+            found = take_over(plan, inheritance, layout.slots, storage, place.paths, where, kept)
+            if kept is not None and contents:
+                named = {content: where / name for content, name in contents.items()}
+                kept.keep(number, named, lambda: None)
+            told = "" if kept is None else kept.wrong
+            seconds = time.monotonic() - began
+            opened = Opened(seconds, found.local_bytes, found.fetched_bytes, told)
+    except BaseException:
+        if kept is not None:
+            kept.close()
+        raise
+    uploader = Uploader(Destination(storage, place.paths, place.epoch, level, slot), files, kept)
+    return RoundSlot(
+        plan,
+        level,
+        slot,
+        layout,
+        options,
+        directory,
+        uploader=uploader,
+        restored=None if inheritance is None else inheritance.report,
+        outside=outside,
+        opened=opened,
+    )
 
 
 @dataclass(slots=True)

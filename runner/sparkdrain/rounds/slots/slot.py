@@ -21,7 +21,7 @@ from sparkdrain.hosts.lookout import NOTES
 from sparkdrain.panes.triggered import needs_no_times
 from sparkdrain.rounds.carried import Carried
 from sparkdrain.rounds.context import Context
-from sparkdrain.rounds.keyed.state import state_terms
+from sparkdrain.rounds.keyed.input import state_terms
 from sparkdrain.rounds.sides.sides import Sides
 from sparkdrain.rounds.slots.draining import Draining
 from sparkdrain.rounds.slots.input_for import InputMaker
@@ -184,7 +184,7 @@ class RoundSlot:
             Exception: whatever user code raises. The round is undone then.
         """
         began, self._now = self._clock(), header.now
-        self._settle(header.committed)
+        self._version.settle(header.committed, self._commit, self._undo)
         complaints = self._version.follow(header.orders, self._slot)
         inside = self._inside() if header.orders.survey else []
         self._version.begin()
@@ -224,10 +224,6 @@ class RoundSlot:
             )
         budget = Budget(header.elements, header.seconds, self._clock)
         return SlotRun(header, context.plan, self._slot, self.sides, self._outbox, budget, draining)
-
-    def _settle(self, committed: int | None) -> None:
-        self._version.settle(committed, self._commit, self._undo)
-        self._account.begin()
 
     def _commit(self) -> None:
         self._opened = None

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkdrain.rounds.sources.residuals import Residual
-from sparkdrain.rounds.sources.resting import rest_of
+from sparkdrain.rounds.sources.residuals import Residual, rest_of
 from sparkdrain.shuffle.elements import read_runs
 from timers_state.keys import I64_MAX
 

@@ -20,6 +20,11 @@ _TAG: Final = struct.Struct(">Q")
 _HEAD: Final = struct.Struct(">q??B")
 _FAMILY: Final = b"residual"
 _COUNTS_CELL: Final = b"counts"
+# How long one rests that had nothing to give, and does not say when to ask it again; microseconds.
+_FIRST_REST: Final = 5_000
+_MOST_REST: Final = 200_000
+MOST_IDLE: Final = 15
+"""Counting further changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +166,19 @@ def written_in(store: Store, state_id: int) -> Iterator[tuple[bytes, int]]:
     for row, payload in store.iterate(lower, prefix_end(lower)):
         time, *_ = key_of_time_row(row)
         yield payload, time
+
+
+def rest_of(now: int, idle: int) -> int:
+    """Microseconds from ``now`` until a source that had nothing is asked again.
+
+    That is at the next multiple of a period, so that all that rest wake up together: first 5 ms,
+    each time twice that, at most 200 ms.
+
+    Args:
+        now: processing time, microseconds.
+        idle: how often in a row it had nothing.
+    """
+    if idle == 0:
+        return 0
+    period = min(_MOST_REST, _FIRST_REST << min(idle - 1, MOST_IDLE))
+    return period - now % period

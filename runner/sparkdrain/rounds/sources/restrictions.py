@@ -10,8 +10,7 @@ from apache_beam.utils.timestamp import Timestamp
 from typing_extensions import override
 
 from sparkdrain.rounds.sources.line import Arrivals, RestrictionLine
-from sparkdrain.rounds.sources.residuals import Residual
-from sparkdrain.rounds.sources.resting import MOST_IDLE
+from sparkdrain.rounds.sources.residuals import MOST_IDLE, Residual
 from sparkdrain.rounds.sources.watch import Watch
 from sparkdrain.stages.shards.input import Input, Inside
 from sparkdrain.watermarks.frontier import BEGIN, END, least
