@@ -26,7 +26,7 @@ from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import CheckpointRefused
 from sparkdrain.rounds.driver.driver_state import DriverState
-from sparkdrain.rounds.driver.durable import DurableJob, drain_of
+from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.endless import numbers
@@ -279,7 +279,7 @@ def test_what_checkpoints_of_a_drain_hold(tmp_path):
     storage = storage_at(job.folder)
     kept = {DriverState.of(found.manifest).phase: found for found in find(storage, job.folder)}
     over = kept[DrainPhase.DRAINED].manifest
-    assert drain_of(over) == DrainNotification.decode(job.published[-1].drain)
+    assert DriverState.of(over).drain == DrainNotification.decode(job.published[-1].drain)
     assert over.entries().keys() == kept[DrainPhase.PUBLISHING].manifest.entries().keys()
     for shard in over.shards:
         left = contents(storage, kept[DrainPhase.DRAINED].paths, shard)

@@ -18,7 +18,8 @@ from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.checkpointing import Checkpointing
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
-from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, phase_of
+from sparkdrain.rounds.driver.driver_state import DriverState
+from sparkdrain.rounds.driver.durable import DurableJob, go_on
 from sparkdrain.rounds.driver.loop import RoundLoop
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.schedule import Schedule
@@ -142,8 +143,7 @@ class InMemoryRounds:
         if durable is not None:
             taken = self._taken = durable.take(resume=True)
             if taken is not None:
-                go_on(taken, self.schedule, play or script)
-                self._phase = phase_of(taken)
+                self._phase = go_on(taken, self.schedule, play or script)
             self._place = CheckpointPlace(durable.paths, durable.epoch)
             checkpoints = Checkpointing(interval, durable, number=durable.number, phase=self._phase)
         else:
@@ -198,7 +198,7 @@ class InMemoryRounds:
         if self._durable is None:
             self.loop.run()
             return
-        if self._taken is not None and (drain := drain_of(self._taken)) is not None:
+        if self._taken is not None and (drain := DriverState.of(self._taken).drain) is not None:
             self.loop.drain.signal.request(drain)
         if self.is_over():
             return

@@ -131,8 +131,9 @@ class DurableJob:
             raise CheckpointFailed(message) from error
         if found is None:
             self._check_beginning(resume)
-        if found is None or (is_over(found) and not resume):
-            return found is not None
+            return False
+        if DriverState.of(found).phase.is_over and not resume:
+            return True
         if not resume:
             message = (
                 f"{self.paths.folder} has checkpoint {found.number} of this job. Give --resume to "
@@ -237,7 +238,9 @@ class DurableJob:
         elif found is None and is_first:
             self._check_beginning(resume)
         self.number = 0 if found is None else found.number
-        if found is None or (is_over(found) and found.run_id != self.run_id and not resume):
+        if found is None:
+            return None
+        if DriverState.of(found).phase.is_over and found.run_id != self.run_id and not resume:
             return None
         self._check_same(found)
         return found
@@ -311,27 +314,17 @@ class DurableJob:
             self._publisher.wait(_PATIENCE)
 
 
-def go_on(manifest: Manifest, schedule: Schedule, play: Play) -> None:
+def go_on(manifest: Manifest, schedule: Schedule, play: Play) -> DrainPhase:
     """Bring a driver's knowledge to where a checkpoint is, which may have other slots.
+
+    Returns:
+        How far the job was when its driver began the checkpoint.
 
     Raises:
         CheckpointFailed: the checkpoint cannot be understood.
     """
     inherited = inheritances(manifest.shards, manifest.slots, schedule.slots)
     schedule.restore(manifest.round, inherited)
-    play.go_to(DriverState.of(manifest).play)
-
-
-def drain_of(manifest: Manifest) -> DrainNotification | None:
-    """The request to drain the job, if it was drained already."""
-    return DriverState.of(manifest).drain
-
-
-def is_over(manifest: Manifest) -> bool:
-    """Whether the job had nothing left to do, and everybody knew."""
-    return phase_of(manifest).is_over
-
-
-def phase_of(manifest: Manifest) -> DrainPhase:
-    """How far the job was when its driver began a checkpoint."""
-    return DriverState.of(manifest).phase
+    state = DriverState.of(manifest)
+    play.go_to(state.play)
+    return state.phase

@@ -29,13 +29,14 @@ from sparkdrain.graph.environments import staged_outside
 from sparkdrain.graph.hints import unkept_hints
 from sparkdrain.graph.identity import identity
 from sparkdrain.graph.translate import translate
-from sparkdrain.invocation import Outcome, importance_of
+from sparkdrain.invocation import Outcome
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.checkpointing import Checkpointing
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.driver.contender import DurableContender
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
-from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over, phase_of
+from sparkdrain.rounds.driver.driver_state import DriverState
+from sparkdrain.rounds.driver.durable import DurableJob, go_on
 from sparkdrain.rounds.driver.levels import SparkLevels
 from sparkdrain.rounds.driver.locations import Locations
 from sparkdrain.rounds.driver.loop import RoundLoop
@@ -49,12 +50,10 @@ from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.driver.warm import warm_workers, warming
 from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
 from sparkdrain.rounds.slots.report import NAMESPACE
-from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.stages.cluster.ask import ask, ask_in_group, stop_group
 from sparkdrain.stages.cluster.context import is_ours, spark_context
 from sparkdrain.stages.cluster.executors import await_executors, executors, hazards, lost_paths
 from sparkdrain.stages.cluster.parking import ParkedExecutors, is_parked, kept_executors
-from sparkdrain.stages.shards.task_options import TaskOptions
 from sparkdrain.stages.spark.errors import JVM_LOST
 from sparkdrain.stages.spark.session import is_usable
 from sparkdrain.stages.telling.log_channel import SampleMessages
@@ -282,14 +281,14 @@ class _StreamingJob:
         settings = self.invocation.settings
         taken = self.durable.take(resume=settings.resume or settings.standby)
         leadership.took(self.durable.epoch)
-        if taken is not None and is_over(taken) and self.invocation.settings.standby:
+        is_over = taken is not None and DriverState.of(taken).phase.is_over
+        if is_over and settings.standby:
             return taken  # another driver has brought it to its end, and told so
         observer.began(self.durable.epoch)
         if taken is None:
             folder = self.durable.paths.folder
             observer.message(_BASIC, f"{folder} has no checkpoint of this job: it begins anew.")
-        drain = None if taken is None else drain_of(taken)
-        if drain is not None:
+        elif (drain := DriverState.of(taken).drain) is not None:
             self.invocation.drain.request(drain)
         return taken
 
@@ -306,17 +305,28 @@ class _StreamingJob:
         settings, observer = self.invocation.settings, self.invocation.observer
         schedule = Schedule(self.plan, self.slots)
         play, clock = play_for(self.plan, WallClock())
-        if taken is not None:
-            go_on(taken, schedule, play)
-        phase = DrainPhase.READING if taken is None else phase_of(taken)
+        phase = DrainPhase.READING if taken is None else go_on(taken, schedule, play)
         if phase.is_over:
             return self._counted(schedule, phase)
         self._look_for_state(taken)
-        place = self._checkpoint_place()
-        levels = self._levels(schedule.number + 1, cancel, place)
-        supply = self._supply(place)
+        place = None
+        if self.durable is not None:
+            place = CheckpointPlace(self.durable.paths, self.durable.epoch, settings.state_dir)
+        levels = SparkLevels(
+            self.context,
+            self.plan,
+            self.invocation,
+            self.run_id,
+            self.preparation,
+            cancel,
+            schedule.number + 1,
+            place,
+            self.placement,
+            self.samples,
+        )
         self.log.displaced(self.placement.displaced, self.placement.lost)
         newcomers = Newcomers(self.placement, self._executors)
+        moves = None if place is None else self._moves(newcomers, levels, place)
         walk = drain_walk(RESUMED[phase])
         try:
             RoundLoop(
@@ -332,11 +342,11 @@ class _StreamingJob:
                 self._drain_watch(),
                 before_round=before_round,
                 phases=walk,
-                moves=self._moves(newcomers, levels, supply),
+                moves=moves,
             ).run()
         finally:
-            if supply is not None:
-                supply.close()
+            if moves is not None:
+                moves.close()
             levels.close()
         for line in refused_timers(schedule):
             observer.message(_WARNING, line)
@@ -363,10 +373,17 @@ class _StreamingJob:
         return tell
 
     def _moves(
-        self, newcomers: Newcomers, levels: SparkLevels, supply: HostSupply | None
-    ) -> SlotMoves | None:
-        if self.durable is None:
-            return None
+        self, newcomers: Newcomers, levels: SparkLevels, place: CheckpointPlace
+    ) -> SlotMoves:
+        supply = None
+        if place.state_dir:
+            group = f"{self.run_id}/files"
+            supply = HostSupply(
+                partial(ask_in_group, self.context, group),
+                partial(stop_group, self.context, group),
+                place,
+                self.preparation,
+            )
         return SlotMoves(
             self.placement,
             newcomers,
@@ -376,23 +393,6 @@ class _StreamingJob:
             self.log,
             partial(self.invocation.observer.message, _WARNING),
         )
-
-    def _checkpoint_place(self) -> CheckpointPlace | None:
-        """Where slots of the next life keep their state."""
-        if self.durable is None:
-            return None
-        state_dir = self.invocation.settings.state_dir
-        return CheckpointPlace(self.durable.paths, self.durable.epoch, state_dir)
-
-    def _supply(self, place: CheckpointPlace | None) -> HostSupply | None:
-        if place is None or not place.state_dir:
-            return None
-        group = f"{self.run_id}/files"
-        asked, stop = (
-            partial(ask_in_group, self.context, group),
-            partial(stop_group, self.context, group),
-        )
-        return HostSupply(asked, stop, place, self.preparation)
 
     def _look_for_state(self, taken: Manifest | None) -> None:
         """Have slots placed where their state lies."""
@@ -410,41 +410,6 @@ class _StreamingJob:
             self.locations.learn(found)
             return found
         return []
-
-    def _levels(
-        self, first_round: int, cancel: CancelToken, place: CheckpointPlace | None
-    ) -> SparkLevels:
-        settings = self.invocation.settings
-        options = TaskOptions(
-            settings.block_kb << 10,
-            settings.shuffle_memory_mb << 20,
-            settings.compiled_stages,
-            settings.state_memory_mb << 20,
-            settings.async_steps,
-            settings.samples,
-        )
-        tell = self.invocation.observer.message
-        life = self.run_id if place is None else f"{self.run_id}.{place.epoch}"
-        layout = ShuffleLayout(self.slots, len(self.plan.levels), 0)
-        return SparkLevels(
-            self.context,
-            self.plan,
-            layout,
-            options,
-            life,
-            self.invocation.job_name,
-            self.preparation,
-            cancel,
-            first_round,
-            place,
-            self.placement,
-            settings.hang_warning_ms / 1000,
-            settings.round_limit_ms / 1000,
-            partial(tell, _WARNING),
-            settings.slot_memory_limit_mb,
-            lambda level, text: tell(importance_of(level), text),
-            self.samples,
-        )
 
     def _drain_watch(self) -> DrainWatch:
         settings = self.invocation.settings

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from apache_beam.portability.api import beam_job_api_pb2
 from typing_extensions import override
 
 from sparkdrain.errors import WorkerLost
 from sparkdrain.graph.environments import has_harnesses
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.hosts.line import HostId
+from sparkdrain.invocation import importance_of
 from sparkdrain.rounds.driver.hang_watch import HangWatch
 from sparkdrain.rounds.driver.loop import Levels
-from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.slots.task import RoundTask
 from sparkdrain.shuffle.blocks import reports_in
 from sparkdrain.shuffle.complete import one_of_each
+from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.stages.cluster.driver_address import driver_address
 from sparkdrain.stages.cluster.executors import executors
 from sparkdrain.stages.level_jobs import LevelJobs
+from sparkdrain.stages.shards.task_options import TaskOptions
 from sparkdrain.stages.spark.notes import Notes
 from sparkdrain.stages.telling.log_channel import log_server
 
@@ -30,10 +34,10 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from sparkdrain.graph.plan import Plan
+    from sparkdrain.invocation import Invocation
+    from sparkdrain.rounds.driver.placement import Placement
     from sparkdrain.rounds.messages import RoundHeader
     from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
-    from sparkdrain.shuffle.outbox import ShuffleLayout
-    from sparkdrain.stages.shards.task_options import TaskOptions
     from sparkdrain.stages.workers.preparation import Preparation
     from sparkdrain.types import CancelToken
 
@@ -41,49 +45,63 @@ if TYPE_CHECKING:
 class SparkLevels(Levels):
     """See ``Levels``. ``close`` ends the hosts.
 
-    A round may take ``limit`` seconds. After ``patience`` seconds ``warn`` hears what it waits for.
-    A host may use ``memory_mib`` MiB of memory; 0 means that there is no limit. ``log`` takes what
-    SDK harnesses log: the level of ``logging``, and the text. ``sample`` takes samples of elements,
-    if the options want them: the name of a step, and what it has made.
+    Args:
+        run_id: names the hosts, with the epoch of the life if the job has checkpoints.
+        cancel: ends the life.
+        first_round: in which hosts may be made.
+        place: where checkpoints go, if the job has any.
+        sample: takes samples of elements, if the options want them: the name of a step, and what
+            it has made.
     """
 
     def __init__(
         self,
         context: SparkContext,
         plan: Plan,
-        layout: ShuffleLayout,
-        options: TaskOptions,
+        invocation: Invocation,
         run_id: str,
-        job_name: str,
         preparation: Preparation,
         cancel: CancelToken,
-        first_round: int = 1,
-        place: CheckpointPlace | None = None,
-        placement: Placement | None = None,
-        patience: float = 0.0,
-        limit: float = 0.0,
-        warn: Callable[[str], object] = str,
-        memory_mib: int = 0,
-        log: Callable[[int, str], object] = lambda _level, _text: None,
-        sample: Callable[[str, str], object] = lambda _of, _text: None,
+        first_round: int,
+        place: CheckpointPlace | None,
+        placement: Placement,
+        sample: Callable[[str, str], object],
     ) -> None:
-        self._fresh = {first_round: frozenset(range(layout.slots))}
+        settings, tell = invocation.settings, invocation.observer.message
+        self._options = TaskOptions(
+            settings.block_kb << 10,
+            settings.shuffle_memory_mb << 20,
+            settings.compiled_stages,
+            settings.state_memory_mb << 20,
+            settings.async_steps,
+            settings.samples,
+        )
+        self._layout = ShuffleLayout(placement.slots, len(plan.levels), 0)
+        self._fresh = {first_round: frozenset(range(placement.slots))}
         self._place = place
-        self._layout = layout
-        self._options = options
-        self._memory_mib = memory_mib
-        self._run_id = run_id
+        self._memory_mib = settings.slot_memory_limit_mb
+        self._life = run_id if place is None else f"{run_id}.{place.epoch}"
         self._preparation = preparation
-        self._jobs = LevelJobs(context, plan, layout, run_id, cancel)
-        self._jobs.name(job_name)
+        self._jobs = LevelJobs(context, plan, self._layout, self._life, cancel)
+        self._jobs.name(invocation.job_name)
         self._reports = Notes(context)
         self._leash = Leash(driver_address(context))
-        self._logs = (
-            log_server(driver_address(context), log, sample) if has_harnesses(plan) else None
-        )
-        self._placement = placement or Placement(layout.slots)
+        self._logs = None
+        if has_harnesses(plan):
+            self._logs = log_server(
+                driver_address(context),
+                lambda level, text: tell(importance_of(level), text),
+                sample,
+            )
+        self._placement = placement
         self._placement.begin(executors(context))
-        self._watch = HangWatch(patience, limit, self._leash.look, warn, self._jobs.stop)
+        self._watch = HangWatch(
+            settings.hang_warning_ms / 1000,
+            settings.round_limit_ms / 1000,
+            self._leash.look,
+            partial(tell, beam_job_api_pb2.JobMessage.JOB_MESSAGE_WARNING),
+            self._jobs.stop,
+        )
         self._watch.start()
 
     def run(self, headers: Sequence[RoundHeader]) -> list[RoundReport]:
@@ -96,7 +114,7 @@ class SparkLevels(Levels):
         producers = sorted({level for level, _ in first.expected})
         copies = self._placement.copies()
         task = RoundTask(
-            self._run_id,
+            self._life,
             self._jobs.plan_file,
             first.level,
             self._layout,
@@ -132,7 +150,7 @@ class SparkLevels(Levels):
         Raises:
             WorkerLost: a host does not end.
         """
-        left = self._leash.release({HostId(self._run_id, slot) for slot in slots})
+        left = self._leash.release({HostId(self._life, slot) for slot in slots})
         if left:
             message = f"A slot cannot move, since its process does not end: {left[0]}."
             raise WorkerLost(message)

@@ -113,6 +113,11 @@ class SlotMoves:
         cause = f"{counted(len(new), 'executor')} came after the job had begun: {names}."
         self._log.moved(self._moved, cause, seconds)
 
+    def close(self) -> None:
+        """Nothing moves any more. Does not wait for files that are on their way."""
+        if self._supply is not None:
+            self._supply.close()
+
     def _bring(self, number: int) -> None:
         self._number = number
         self._times += 1
