@@ -98,10 +98,11 @@ class Checkpointing(Checkpoints):
         self._attempts = attempts
         self._walk = Walk("The checkpoint on its way", STEPS, FlightState.IDLE)
         self._flight: Flight | None = None
-        self._newest: Cut | None = None
+        self.has_cut = phase.is_cut
+        self.newest: Cut | None = None
         self._last = LastRounds()
         self._number = self.published = number
-        self._failures = 0
+        self.failures = 0
         self._began: int | None = None
         # When the next checkpoint is to be begun; None: nothing has happened that it would cover.
         self._due: int | None = None
@@ -110,9 +111,8 @@ class Checkpointing(Checkpoints):
         self._goes_on = number > 0
         self._rests = False
         self._place = 0
-        # How far the job is, who asked for its drain, and how far the newest checkpoint says it is.
+        # How far the job is, and who asked for its drain.
         self._phase, self._request = DrainPhase.READING, b""
-        self._published_phase = phase
         # What the running round is told, and the newest checkpoint that all slots were told of.
         self._orders = Orders(published=number)
         self._told = number
@@ -132,21 +132,6 @@ class Checkpointing(Checkpoints):
     def _ends(phase: DrainPhase) -> bool:
         return phase in INSTRUCTIONS and INSTRUCTIONS[phase].ends
 
-    @property
-    @override
-    def has_cut(self) -> bool:
-        return self._published_phase.is_cut
-
-    @property
-    @override
-    def newest(self) -> Cut | None:
-        return self._newest
-
-    @property
-    @override
-    def failures(self) -> int:
-        return self._failures
-
     @override
     def wake(self) -> int | None:
         state = self._walk.state
@@ -154,10 +139,9 @@ class Checkpointing(Checkpoints):
             return self._last.wake
         if self._told < self.published or state is FlightState.ORDERED:
             return BEGIN
-        return self._due if self._flight is None else self._next_look(self._flight, state)
-
-    @staticmethod
-    def _next_look(flight: Flight, state: FlightState) -> int:
+        flight = self._flight
+        if flight is None:
+            return self._due
         poll = _POLL[state]
         return flight.asked + (min(poll, _POLL_AWAITED) if flight.cut.is_awaited else poll)
 
@@ -298,18 +282,18 @@ class Checkpointing(Checkpoints):
             self._failed(flight, error)
 
     def _arrived(self, flight: Flight) -> None:
-        self._published_phase = flight.cut.phase
+        self.has_cut = flight.cut.phase.is_cut
         if flight.cut.phase.is_over:
             self._walk.take(FlightEvent.PUBLISHED)
             self._flight = None  # no slot has to hear of it
             return
-        self.published, self._newest = flight.cut.number, flight.cut
+        self.published, self.newest = flight.cut.number, flight.cut
         if self._ends(flight.cut.phase):
             # Failures go on to be counted: at the end, there may be no good ones more.
             self._walk.take(FlightEvent.ALL_PUBLISHED)
         else:
             self._walk.take(FlightEvent.PUBLISHED)
-            self._flight, self._failures = None, 0
+            self._flight, self.failures = None, 0
 
     def _failed(self, flight: Flight, error: CheckpointFailed) -> None:
         self._walk.take(FlightEvent.FAILED)
@@ -317,12 +301,12 @@ class Checkpointing(Checkpoints):
         self._changed()
         if self._is_urgent():
             self._due = BEGIN
-        self._failures += 1
+        self.failures += 1
         message = (
-            f"checkpoint {flight.cut.number} failed ({ordinal(self._failures)} failure in a row; "
+            f"checkpoint {flight.cut.number} failed ({ordinal(self.failures)} failure in a row; "
             f"the job fails after {self._attempts}): {error}"
         )
-        if self._failures >= self._attempts:
+        if self.failures >= self._attempts:
             message += f". {_REMEDY}"
             raise CheckpointFailed(message) from error
         _LOGGER.warning(message)

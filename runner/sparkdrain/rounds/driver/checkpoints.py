@@ -59,7 +59,17 @@ class LastRounds:
 
 
 class Checkpoints(Protocol):
-    """Makes the state of a job durable, and says what that needs of the next round."""
+    """Makes the state of a job durable, and says what that needs of the next round.
+
+    Attributes:
+        has_cut: the newest checkpoint says that sources are cut, or none has to.
+        newest: what the newest checkpoint covers, if this driver has published one.
+        failures: how many checkpoints have failed in a row.
+    """
+
+    has_cut: bool
+    newest: Cut | None
+    failures: int
 
     def enter(self, phase: DrainPhase, request: bytes | None = None) -> None:
         """Take that the job has come to a phase.
@@ -84,18 +94,6 @@ class Checkpoints(Protocol):
 
     def rest(self) -> bool:
         """Whether no checkpoint is on its way. If one is, the next round begins no other."""
-
-    @property
-    def has_cut(self) -> bool:
-        """Whether the newest checkpoint says that sources are cut, or none has to."""
-
-    @property
-    def newest(self) -> Cut | None:
-        """What the newest checkpoint covers, if this driver has published one."""
-
-    @property
-    def failures(self) -> int:
-        """How many checkpoints have failed in a row."""
 
 
 class NoCheckpoints(Checkpoints):

@@ -14,7 +14,6 @@ from sparkdrain.rounds.messages import DrainOrder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.drain.notification import DrainNotification
     from sparkdrain.drain.phases import DrainPhase
     from sparkdrain.rounds.driver.schedule import Schedule
     from sparkdrain.types import CancelToken
@@ -54,13 +53,12 @@ class DrainWatch:
         self._survey = False
         self._last: int | None = None
 
-    def requested(self) -> DrainNotification | None:
-        """The request for a drain, if there is one."""
-        return self.signal.requested()
-
-    def order(self, run_id: str) -> DrainOrder:
-        """What slots are told."""
-        return DrainOrder(run_id, self.timer_repeats, self.limits)
+    def order(self) -> DrainOrder | None:
+        """What slots are told, if a drain is requested."""
+        request = self.signal.requested()
+        if request is None:
+            return None
+        return DrainOrder(request.run_id, self.timer_repeats, self.limits)
 
     def is_asked(self) -> bool:
         """Whether a caller waits for an answer."""

@@ -192,7 +192,7 @@ class RoundLoop:
         phase = self.phases.state
         if phase is before:
             return
-        request = self.drain.requested()
+        request = self.drain.signal.requested()
         self.checkpoints.enter(phase, None if request is None else request.encode())
         if self._instruction.drains and not INSTRUCTIONS[before].drains:
             self.play.cut()
@@ -201,7 +201,7 @@ class RoundLoop:
     def _has_happened(self, event: DrainEvent) -> bool:
         match event:
             case DrainEvent.REQUESTED:
-                return self.drain.requested() is not None
+                return self.drain.signal.requested() is not None
             case DrainEvent.CUT_IS_DURABLE:
                 # Before any slot hears of the drain, it is to be durable where sources were cut:
                 # a driver that takes the job up again must not read on from there.
@@ -217,13 +217,6 @@ class RoundLoop:
 
     def _is_idle(self) -> bool:
         return self.schedule.is_over() and self.play.is_over
-
-    def _order(self) -> DrainOrder | None:
-        """What slots are told of the drain, if they are told in this phase."""
-        request = self.drain.requested()
-        if request is None or not self._instruction.drains:
-            return None
-        return self.drain.order(request.run_id)
 
     def _await_messages(self) -> None:
         """Nothing is due, and the job is not drained: drain messages are missing, or it is stuck.
@@ -297,7 +290,7 @@ class RoundLoop:
         """
         orders = self.checkpoints.orders(self.schedule, self.play.position, self.clock.now())
         survey = self.drain.wants(self.clock.now())
-        order = self._order()
+        order = self.drain.order() if self._instruction.drains else None
         orders = replace(
             orders, held=self._instruction.holds, drain=order, survey=survey, still=still
         )

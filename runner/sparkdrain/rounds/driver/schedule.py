@@ -139,9 +139,7 @@ class Schedule:
 
     def knows_of_drain(self) -> bool:
         """Whether all slots have heard of the drain in this life of the job."""
-        slots = len(self.plan.levels) * self.slots
-        knowing = all(report.drained for report in self._last.values())
-        return knowing and len(self._last) == slots and not self._inherited
+        return all(map(self._knows_of_drain, range(len(self.plan.levels))))
 
     def is_truncated(self) -> bool:
         """Whether all slots have heard of the drain, and no restriction waits for truncation."""
