@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.checkpoints.rescale import (
@@ -39,8 +39,9 @@ from timers_state.errors import Unmovable
 from timers_state.store.gather import GatherSource, Spread, gather, state_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+    from typing import TypeAlias
 
     from sparkdrain.checkpoints.paths import Paths
     from sparkdrain.checkpoints.storage import Storage
@@ -49,8 +50,9 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.messages import Inheritance
     from timers_state import Store
 
+    _Mover: TypeAlias = "Callable[[_Move, Overlay, int], None]"
+
 _MEMORY: Final = 16 << 20
-_KEYED: Final = EdgeKind.KEYED, EdgeKind.GROUP
 
 
 def take_over(
@@ -96,38 +98,6 @@ def take_over(
         raise
 
 
-@dataclass(slots=True)
-class _Ways:
-    """How the state of a level is spread over slots, by state id."""
-
-    by_key: set[int] = field(default_factory=set)
-    everywhere: dict[int, Edge] = field(default_factory=dict)
-    residuals: set[int] = field(default_factory=set)
-    parked: dict[int, Edge] = field(default_factory=dict)
-    stable: dict[int, Edge] = field(default_factory=dict)
-    carried: dict[int, str] = field(default_factory=dict)
-
-    @staticmethod
-    def of(plan: Plan, level: int) -> _Ways:
-        ways = _Ways({FINALIZERS_STATE_ID})
-        ways.carried = carried_state_ids(plan, level)
-        for stage in plan.levels[level]:
-            ways.by_key |= {transform_state_id(plan, id_) for id_, _ in stage.transforms}
-        for edge in plan.edges_into(level):
-            own = edge_state_id(edge.id)
-            match edge.kind:
-                case EdgeKind.BROADCAST:
-                    ways.everywhere |= dict.fromkeys((own, side_state_id(edge.id)), edge)
-                    continue
-                case EdgeKind.KEYED | EdgeKind.GROUP:
-                    ways.by_key.add(own)
-                case _:
-                    ways.residuals |= {own, *truncated_state_ids(edge.id)}
-            ways.parked[parked_state_id(edge.id)] = edge
-            ways.stable[stable_state_id(edge.id)] = edge
-        return ways
-
-
 class _Move:
     """Makes the store of one slot from the stores of old slots.
 
@@ -142,8 +112,33 @@ class _Move:
         self._slots, self._before = slots, inheritance.before
         self._givers = inheritance.givers
         self._stores = stores
-        self._sources = sources_of(self._slot, self._before, slots)
-        self._ways = _Ways.of(plan, self._level)
+        self._mine = {old: stores[old] for old in sources_of(self._slot, self._before, slots)}
+        self._olds: dict[int, Overlay] = {}
+        # How the state of the level is spread over slots, by state id.
+        self._by_key = {FINALIZERS_STATE_ID}
+        self._everywhere: dict[int, Edge] = {}
+        # What a slot keeps whatever the keys: moved by these.
+        self._apart: dict[int, _Mover] = {DRAIN_STATE_ID: _Move._move_drain}
+        for id_, name in carried_state_ids(plan, self._level).items():
+            self._apart[id_] = partial(_Move._move_carried, name=name)
+        for stage in plan.levels[self._level]:
+            self._by_key |= {transform_state_id(plan, id_) for id_, _ in stage.transforms}
+        for edge in plan.edges_into(self._level):
+            self._add_edge(edge)
+
+    def _add_edge(self, edge: Edge) -> None:
+        own, keyed = edge_state_id(edge.id), edge.kind in (EdgeKind.KEYED, EdgeKind.GROUP)
+        if edge.kind is EdgeKind.BROADCAST:
+            self._everywhere |= dict.fromkeys((own, side_state_id(edge.id)), edge)
+            return
+        if keyed:
+            self._by_key.add(own)
+        else:
+            residuals = (own, *truncated_state_ids(edge.id))
+            self._apart |= dict.fromkeys(residuals, _Move._move_residuals)
+        waits_keyed = edge.kind is EdgeKind.KEYED
+        self._apart[parked_state_id(edge.id)] = partial(_Move._move_parked, keyed=waits_keyed)
+        self._apart[stable_state_id(edge.id)] = partial(_Move._move_stable, keyed=keyed)
 
     def run(self, directory: Path) -> None:
         """Make the store."""
@@ -151,13 +146,16 @@ class _Move:
             GatherSource(
                 store,
                 groups_of_slot(old, self._before),
-                {id_ for id_, edge in self._ways.everywhere.items() if self._gives(old, edge)},
+                {id_ for id_, edge in self._everywhere.items() if self._gives(old, edge)},
             )
             for old, store in self._stores.items()
         ]
         gather(directory, sources, groups_of_slot(self._slot, self._slots), self._spread)
         with Overlay(open_store(directory), _MEMORY) as overlay:
-            self._move_apart(overlay)
+            self._olds |= {old: Overlay(store, _MEMORY) for old, store in self._mine.items()}
+            for id_ in sorted(set[int]().union(*map(state_ids, self._mine.values()))):
+                if id_ in self._apart:
+                    self._apart[id_](self, overlay, id_)
             overlay.prepare()
             overlay.commit()
             overlay.flush()
@@ -172,62 +170,49 @@ class _Move:
         return self._givers[edge.id] == old
 
     def _spread(self, state_id: int) -> Spread:
-        ways = self._ways
-        if state_id in ways.by_key:
+        if state_id in self._by_key:
             return Spread.BY_KEY
-        if state_id in ways.everywhere:
+        if state_id in self._everywhere:
             return Spread.EVERYWHERE
-        if state_id == DRAIN_STATE_ID or any(
-            state_id in ids for ids in (ways.residuals, ways.parked, ways.stable, ways.carried)
-        ):
+        if state_id in self._apart:
             return Spread.APART
         message = f"it is not known what state {state_id} of level {self._level} is"
         raise Unmovable(message)
 
-    def _move_apart(self, overlay: Overlay) -> None:
-        """What a slot keeps whatever the keys."""
-        ways, stores = self._ways, {old: self._stores[old] for old in self._sources}
-        olds = {old: Overlay(store, _MEMORY) for old, store in stores.items()}
-        for id_ in sorted(set[int]().union(*map(state_ids, stores.values()))):
-            if id_ in ways.residuals:
-                self._move_residuals(stores, overlay, id_)
-            elif id_ in ways.carried:
-                for old, store in stores.items():
-                    check_movable(store, id_, ways.carried[id_])
-                    CarriedCoding(overlay, id_).inherit(CarriedCoding(olds[old], id_))
-                self._move_residuals(stores, overlay, id_)
-            elif id_ in ways.parked:
-                self._move_parked(olds, overlay, id_, keyed=ways.parked[id_].kind is EdgeKind.KEYED)
-            elif id_ in ways.stable:
-                keyed = ways.stable[id_].kind in _KEYED
+    def _move_drain(self, overlay: Overlay, _state_id: int) -> None:
+        DrainMemory(overlay).inherit([DrainMemory(old) for old in self._olds.values()])
 
-                def part(old: int, payload: bytes, keyed: bool = keyed) -> bytes:
-                    return self._part(old, payload, keyed=keyed)
+    def _move_stable(self, overlay: Overlay, state_id: int, *, keyed: bool) -> None:
+        put_together(self._olds.items(), overlay, state_id, partial(self._part, keyed=keyed))
 
-                put_together(olds.items(), overlay, id_, part)
-            elif id_ == DRAIN_STATE_ID:
-                DrainMemory(overlay).inherit([DrainMemory(old) for old in olds.values()])
+    def _move_carried(self, overlay: Overlay, state_id: int, *, name: str) -> None:
+        for old, store in self._mine.items():
+            check_movable(store, state_id, name)
+            CarriedCoding(overlay, state_id).inherit(CarriedCoding(self._olds[old], state_id))
+        self._move_residuals(overlay, state_id, key_of)
 
-    def _move_residuals(self, stores: Mapping[int, Store], overlay: Overlay, state_id: int) -> None:
+    def _move_residuals(
+        self,
+        overlay: Overlay,
+        state_id: int,
+        key_in: Callable[[bytes], bytes | None] = lambda _: None,
+    ) -> None:
         """Residuals go where their key is; those without one are dealt out, for all sources."""
         into = ResidualStore(overlay, state_id, None)
         owners = Owners(range(self._slots))
-        for old, store in stores.items():
+        for old, store in self._mine.items():
             count = count_in(store, state_id)
             for number, (payload, resume) in enumerate(written_in(store, state_id)):
-                key = key_of(payload) if state_id in self._ways.carried else None
-                if key is not None:
+                if (key := key_in(payload)) is not None:
                     (owner,) = owners.of([key])
                 else:
                     owner = heir_of_part(old, self._before, self._slots, number, count)
                 if owner == self._slot:
                     into.put_written(payload, resume)
 
-    def _move_parked(
-        self, olds: Mapping[int, Overlay], overlay: Overlay, state_id: int, *, keyed: bool
-    ) -> None:
+    def _move_parked(self, overlay: Overlay, state_id: int, *, keyed: bool) -> None:
         into = Parking(overlay, state_id)
-        parkings = {old: Parking(state, state_id) for old, state in olds.items()}
+        parkings = {old: Parking(state, state_id) for old, state in self._olds.items()}
         into.passed = min(parking.passed for parking in parkings.values())
         for old, parking in parkings.items():
             for door, payload, count, earliest in parking.contents():
