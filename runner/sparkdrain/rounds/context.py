@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sparkdrain.stages.shards.inputs import begins_in
-
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sparkdrain.graph.plan import Plan, Stage
+    from sparkdrain.graph.plan import Plan
     from sparkdrain.stages.shards.codings import Codings
     from sparkdrain.stages.shards.task_options import TaskOptions
     from timers_state import Overlay
@@ -33,12 +31,3 @@ class Context:
     directory: Path
     codings: Codings
     overlay: Overlay
-
-    @property
-    def is_first(self) -> bool:
-        """Whether this is the slot that tells what all of them know."""
-        return self.slot == 0
-
-    def is_first_for(self, stage: Stage) -> bool:
-        """Whether this is the slot in which a stage begins that has no input."""
-        return begins_in(self.plan.levels[self.level], stage, self.slots) == self.slot

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sparkdrain.panes.round_blocks import RoundBlocks
     from sparkdrain.rounds.sides.doors import Doors
     from sparkdrain.rounds.sides.parking import Parking
-    from sparkdrain.rounds.sides.sorting import Sorter
+    from sparkdrain.rounds.sides.sorting import GroupSorter, RunSorter
     from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.stages.shards.input import Count
     from sparkdrain.stages.shards.turn import Turn
@@ -110,7 +110,7 @@ class FrontGate(Gate):
         inner: Input,
         doors: Doors,
         parking: Parking,
-        sorter: Sorter,
+        sorter: RunSorter | GroupSorter,
         blocks: RoundBlocks,
         feed: Callable[[list[Any]], None] | None = None,
         *,

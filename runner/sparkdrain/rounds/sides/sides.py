@@ -42,7 +42,6 @@ class Sides:
 
     def __init__(self, context: Context, edges: Iterable[Edge]) -> None:
         self._context = context
-        self._counts = context.is_first
         self.streams: dict[EdgeId, SideStream] = {
             edge.id: side_stream_for(context, edge)
             for edge in edges
@@ -101,7 +100,7 @@ class Sides:
     def take_dropped(self) -> dict[EdgeId, int]:
         """See ``Input``, by edge; what every slot has dropped counts once."""
         dropped = {edge: stream.take_dropped() for edge, stream in self.streams.items()}
-        return dropped if self._counts else {}
+        return dropped if self._context.slot == 0 else {}
 
     def commit(self) -> None:
         """What happened in the last round counts."""

@@ -41,6 +41,8 @@ _REMEMBERED = 10_000
 class SideStream(Input):
     """What comes on a BROADCAST edge. It feeds nothing into a stage; a stage reads ``content``.
 
+    As it is here, it is complete with its window.
+
     Attributes:
         content: the side input by window.
         keeps: how long after its end a window is read, in microseconds; None: always.
@@ -57,6 +59,11 @@ class SideStream(Input):
         self._decode_window = self.window_coder.get_impl().decode
         self._ready: set[bytes] = set()
         self._frontier = BEGIN
+        windowing = context.codings.windowing(edge)
+        trigger = windowing.triggerfn
+        late = type(trigger) is DefaultTrigger or bool(getattr(trigger, "late", None))
+        self._lateness = windowing.allowed_lateness.micros if late else 0
+        self._dropped = 0
 
     def begin(self, frontier: int) -> None:
         """A round begins, before which the side input's frontier was at ``frontier``."""
@@ -66,11 +73,23 @@ class SideStream(Input):
         """Add a block to the content of its window."""
         section, groups = decode_groups(bytes(payload))
         for key, chunk in groups:
-            self._put(section, key, chunk)
+            if self._is_over(section):
+                self._dropped += count_of(chunk)
+            else:
+                self.content.append(section, key, chunk)
+                self._date(section)
 
-    def _put(self, window: bytes, key: bytes, chunk: bytes) -> None:
-        self.content.append(window, key, chunk)
-        self._date(window)
+    def _is_over(self, window: bytes) -> bool:
+        """Whether what comes for a window is too late, and no main input will read it."""
+        end = self.end_of(window)
+        if end + self._lateness > self._frontier or self.keeps is None:
+            return False
+        return min(end + self.keeps, END) <= self.passed()
+
+    @override
+    def take_dropped(self) -> int:
+        dropped, self._dropped = self._dropped, 0
+        return dropped
 
     @override
     def advance(self, turn: Turn) -> None:
@@ -97,36 +116,6 @@ class SideStream(Input):
     def _date(self, window: bytes) -> None:
         if self.keeps is not None:
             self.content.date(window, min(self.end_of(window) + self.keeps, END))
-
-
-class UntriggeredStream(SideStream):
-    """A side input that is complete with its window."""
-
-    def __init__(self, context: Context, edge: Edge) -> None:
-        super().__init__(context, edge)
-        windowing = context.codings.windowing(edge)
-        trigger = windowing.triggerfn
-        late = type(trigger) is DefaultTrigger or bool(getattr(trigger, "late", None))
-        self._lateness = windowing.allowed_lateness.micros if late else 0
-        self._dropped = 0
-
-    def _put(self, window: bytes, key: bytes, chunk: bytes) -> None:
-        if self._is_over(window):
-            self._dropped += count_of(chunk)
-        else:
-            super()._put(window, key, chunk)
-
-    def _is_over(self, window: bytes) -> bool:
-        """Whether what comes for a window is too late, and no main input will read it."""
-        end = self.end_of(window)
-        if end + self._lateness > self._frontier or self.keeps is None:
-            return False
-        return min(end + self.keeps, END) <= self.passed()
-
-    @override
-    def take_dropped(self) -> int:
-        dropped, self._dropped = self._dropped, 0
-        return dropped
 
 
 class TriggeredStream(SideStream):
@@ -222,5 +211,5 @@ def _entries_of(
 def side_stream_for(context: Context, edge: Edge) -> SideStream:
     """The side input that comes on ``edge``."""
     if comes_with_window(context.codings.windowing(edge)):
-        return UntriggeredStream(context, edge)
+        return SideStream(context, edge)
     return TriggeredStream(context, edge)

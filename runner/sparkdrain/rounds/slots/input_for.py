@@ -24,7 +24,7 @@ from sparkdrain.rounds.sources.restrictions import RestrictionInput
 from sparkdrain.rounds.stable import StableInput
 from sparkdrain.shuffle.coding import create_InputStream
 from sparkdrain.stages.shards.input import Input
-from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInput
+from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInput, begins_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -122,7 +122,7 @@ class InputMaker:
 
     def _of_root(self, stage: Stage, transform: TransformId, source: Source) -> Input:
         context = self.context
-        mine = context.is_first_for(stage)
+        mine = begins_in(context.plan.levels[context.level], stage, context.slots) == context.slot
         for played in context.plan.played:
             if played.transform == transform:
                 return FeedInput(*self._codecs(stage, played), source, mine=mine)
