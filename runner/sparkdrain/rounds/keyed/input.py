@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.context import Context
     from sparkdrain.stages.shards.codings import Codings
     from sparkdrain.stages.shards.input import Count, Source
-    from sparkdrain.stages.shards.shard import Shard
     from sparkdrain.stages.shards.turn import Turn
     from timers_state import Overlay
 
@@ -48,33 +47,27 @@ class KeyedInput(Input):
     Order of a key: its elements; event timers that are due, in time order; then the same for
     processing time, event timers first again after each. What a callback sets takes part. When the
     input has ended, all processing-time timers are due, as in a bounded pipeline.
-
-    Args:
-        expiry_of: the time at which a window is over for good; None if windows last for ever.
-        overlay: the slot's state.
-        blocks: collects a round's input.
-        wait: where elements wait for their time, if they must come in time order.
     """
 
     reason = "timers"
 
-    def __init__(
-        self,
-        shard: Shard,
-        edge: KeyedEdge,
-        stateful: Sequence[Stateful],
-        expiry_of: Callable[[Any], int] | None,
-        overlay: Overlay,
-        blocks: KeyedBlocks,
-        wait: SortedWait | None,
-    ) -> None:
-        self._shard = shard
-        self._edge = edge
-        self._stateful = list(stateful)
-        self._expiry_of = expiry_of
-        self._overlay = overlay
-        self._blocks = blocks
-        self._wait = wait
+    def __init__(self, context: Context, edge: Edge, stage: Stage, source: Source) -> None:
+        coder, windowing = context.codings.coder(edge), context.codings.windowing(edge)
+        coding = context.codings.elements(edge, coder.value_coder())
+        _, decode_key = key_codec(coder.key_coder())
+        self._shard = source.shard
+        self._stateful = list(stateful_behind(context.plan, stage, edge))
+        transforms = [one.transform for one in self._stateful]
+        self._edge = KeyedEdge(source.transform, transforms, coding, decode_key)
+        self._expiry_of = expiry_for(windowing)
+        self._overlay = context.overlay
+        # A round's input.
+        self._blocks = KeyedBlocks(context.options.memory_bytes, lambda: context.directory)
+        # Where elements wait for their time, if they must come in time order.
+        self._wait: SortedWait | None = None
+        if edge.time_sorted:
+            lateness = windowing.allowed_lateness.micros
+            self._wait = SortedWait(context.overlay, edge_state_id(edge.id), coding, lateness)
         self._dropped = 0
         self._hold = END
         self._wake: int | None = None
@@ -258,28 +251,6 @@ def _read_ahead(
         count = min(overlay.prefetch(state_id, next_ones) for state_id in state_ids)
         yield from islice(groups, count)
         at += count
-
-
-def keyed_input_for(context: Context, edge: Edge, stage: Stage, source: Source) -> KeyedInput:
-    """The input that a KEYED edge is."""
-    coder = context.codings.coder(edge)
-    coding = context.codings.elements(edge, coder.value_coder())
-    _, decode_key = key_codec(coder.key_coder())
-    windowing = context.codings.windowing(edge)
-    stateful = stateful_behind(context.plan, stage, edge)
-    wait = None
-    if edge.time_sorted:
-        lateness = windowing.allowed_lateness.micros
-        wait = SortedWait(context.overlay, edge_state_id(edge.id), coding, lateness)
-    return KeyedInput(
-        source.shard,
-        KeyedEdge(source.transform, [one.transform for one in stateful], coding, decode_key),
-        stateful,
-        expiry_for(windowing),
-        context.overlay,
-        KeyedBlocks(context.options.memory_bytes, lambda: context.directory),
-        wait,
-    )
 
 
 def state_terms(

@@ -29,54 +29,33 @@ from sparkdrain.watermarks.frontier import END
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from sparkdrain.graph.plan import Edge, Stage
+    from sparkdrain.rounds.context import Context
     from sparkdrain.rounds.messages import DrainOrder
     from sparkdrain.shuffle.blocks import Block
     from sparkdrain.shuffle.outbox import Outbox
     from sparkdrain.stages.shards.input import Input
     from sparkdrain.stages.shards.shard import Shard
     from sparkdrain.stages.shards.turn import Turn
-    from timers_state import Overlay
 
 # The part of a slot's memory in which blocks of an edge wait for the second part of a round.
 _SHARE: Final = 16
 
 
 class Draining:
-    """One round of one slot.
+    """One round of one slot."""
 
-    Args:
-        slot: its number.
-        edges: that lead to the slot's level.
-        slots: per level.
-        overlay: the slot's state.
-        memory_bytes: how much a slot may keep in memory.
-        scratch: where the rest goes.
-    """
-
-    def __init__(
-        self,
-        slot: int,
-        order: DrainOrder,
-        edges: Iterable[Edge],
-        slots: int,
-        overlay: Overlay,
-        memory_bytes: int,
-        scratch: Callable[[], Path],
-    ) -> None:
-        self._edges = {edge.id: edge for edge in edges}
+    def __init__(self, context: Context, order: DrainOrder) -> None:
+        self._edges = {edge.id: edge for edge in context.plan.edges_into(context.level)}
         self._order = order
-        self._slot = slot
-        self._memory = DrainMemory(overlay)
+        self._context = context
+        self._memory = DrainMemory(context.overlay)
         self._memory.begin(order.run_id)
-        self._room = memory_bytes // _SHARE
-        self._scratch = scratch
         self._blocks: dict[int, RoundBlocks] = {}
         self._drained: list[bool] = []
         self._edges_drained: list[int] = []
-        expected = {int(edge): slots for edge in self._edges}
+        expected = {int(edge): context.slots for edge in self._edges}
         self.states = DrainStates(order.run_id, expected, self._memory.heard())
 
     # --- what comes ---------------------------------------------------------------------------
@@ -97,7 +76,9 @@ class Draining:
             return False
         blocks = self._blocks.get(block.edge)
         if blocks is None:
-            blocks = self._blocks[block.edge] = RoundBlocks(self._room, self._scratch)
+            room = self._context.options.memory_bytes // _SHARE
+            blocks = RoundBlocks(room, lambda: self._context.directory)
+            self._blocks[block.edge] = blocks
         blocks.add(block.payload)
         return True
 
@@ -175,7 +156,8 @@ class Draining:
                 input_.advance(turn)
 
     def _limited(self, kind: LimitKind, shard: Shard) -> AbstractContextManager[None]:
-        return limited(self._order.limits, kind, f"slot {self._slot} of {shard.stage.name!r}")
+        who = f"slot {self._context.slot} of {shard.stage.name!r}"
+        return limited(self._order.limits, kind, who)
 
     def _conclude(self, shard: Shard, turns: Sequence[Turn]) -> None:
         """Find out whether a stage is drained, and tell its DoFns, once."""
@@ -206,8 +188,9 @@ class Draining:
             )
         )
 
-    def message(self, slot: int) -> DrainMessage:
+    def message(self) -> DrainMessage:
         """What consumers are told."""
+        slot = self._context.slot
         return DrainMessage(self._order.run_id, slot, tuple(self._edges_drained))
 
     @property

@@ -13,13 +13,12 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkdrain.graph.environments import is_go, is_java, place_of
 from sparkdrain.graph.plan import EdgeKind, TransformId
 from sparkdrain.graph.restrictions import processed_by
-from sparkdrain.graph.state_ids import edge_state_id, stable_state_id, truncated_state_ids
+from sparkdrain.graph.state_ids import edge_state_id, stable_state_id
 from sparkdrain.graph.wire import DELIMITED
 from sparkdrain.panes.choose import grouping_for
 from sparkdrain.panes.grouping import Closing, GroupingTerms
-from sparkdrain.rounds.keyed.input import keyed_input_for
+from sparkdrain.rounds.keyed.input import KeyedInput
 from sparkdrain.rounds.sides.gate import Gate
-from sparkdrain.rounds.sources.residuals import ResidualStore
 from sparkdrain.rounds.sources.restrictions import RestrictionInput
 from sparkdrain.rounds.stable import StableInput
 from sparkdrain.shuffle.coding import create_InputStream
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sparkdrain.fnapi.merging import WindowMergers
-    from sparkdrain.graph.plan import Edge, Plan, PlayedSource, Stage
+    from sparkdrain.graph.plan import Edge, PlayedSource, Stage
     from sparkdrain.rounds.context import Context
     from sparkdrain.rounds.sides.sides import Sides
     from sparkdrain.rounds.stable import Coverage
@@ -154,18 +153,8 @@ class InputMaker:
             case EdgeKind.SPREAD if (
                 transform := processed_by(stage, source.transform)
             ) is not None:
-                coding = codings.elements(edge)
                 return RestrictionInput(
-                    coding,
-                    source,
-                    transform,
-                    ResidualStore(context.overlay, edge_state_id(edge.id), coding.windowed),
-                    [
-                        ResidualStore(context.overlay, id_, coding.windowed)
-                        for id_ in truncated_state_ids(edge.id)
-                    ],
-                    lambda: _restrictions(self.inputs()),
-                    _firing(context.plan, edge),
+                    context, edge, source, transform, lambda: _restrictions(self.inputs())
                 )
             case EdgeKind.FORWARD | EdgeKind.SPREAD:
                 return ElementInput(codings.elements(edge), source)
@@ -184,7 +173,7 @@ class InputMaker:
                 )
                 return GroupInput(grouping_for(terms), source, terms.state_id)
             case EdgeKind.KEYED:
-                return keyed_input_for(context, edge, stage, source)
+                return KeyedInput(context, edge, stage, source)
             case _:
                 raise NotImplementedError(edge.kind)
 
@@ -206,11 +195,9 @@ def codecs_of_go(
     coder: beam_runner_api_pb2.Coder,
 ) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
     """Go writes the length before what has no end of its own, also where nothing follows."""
-    return (_without_length if coder.spec.urn in DELIMITED else _as_it_is), _as_it_is
-
-
-def _without_length(data: bytes) -> Any:
-    return create_InputStream(data).read_all(True)
+    if coder.spec.urn not in DELIMITED:
+        return _as_it_is, _as_it_is
+    return (lambda data: create_InputStream(data).read_all(True)), _as_it_is
 
 
 def has_untruncated(inputs: Iterable[Input]) -> bool:
@@ -222,9 +209,3 @@ def _restrictions(inputs: Iterable[Input]) -> list[RestrictionInput]:
     """All sources of a slot, in the order in which they have their turns."""
     found = (input_.inner if isinstance(input_, Gate) else input_ for input_ in inputs)
     return [input_ for input_ in found if isinstance(input_, RestrictionInput)]
-
-
-def _firing(plan: Plan, edge: Edge) -> int:
-    """Whether timers need a part of the budget of the level that ``edge`` leads to."""
-    kinds = {other.kind for other in plan.edges_into(edge.consumer)}
-    return int(bool(kinds & {EdgeKind.GROUP, EdgeKind.KEYED}))

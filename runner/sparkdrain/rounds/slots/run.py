@@ -76,7 +76,7 @@ class SlotRun:
         self.sides.expire()
         slot.flush()
         self.outputs = self._output_frontiers(turns)
-        message = None if draining is None else draining.message(self.header.slot)
+        message = None if draining is None else draining.message()
         self.outbox.end(self._told(), message)
 
     def rest(self) -> None:

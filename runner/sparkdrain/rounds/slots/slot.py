@@ -190,7 +190,16 @@ class RoundSlot:
         self._version.begin()
         attempt = random.SystemRandom().getrandbits(63)
         self._outbox.begin(attempt, send)
-        run = self._run_of(header)
+        order = header.orders.drain
+        run = SlotRun(
+            header,
+            self._context.plan,
+            self._slot,
+            self.sides,
+            self._outbox,
+            Budget(header.elements, header.seconds, self._clock),
+            None if order is None else Draining(self._context, order),
+        )
         if header.orders.still:
             run.rest()
         else:
@@ -208,22 +217,6 @@ class RoundSlot:
         )
         told = encode_report(header.level, header.slot, report.encode())
         send(self._outbox.layout.reports, told)
-
-    def _run_of(self, header: RoundHeader) -> SlotRun:
-        context, order = self._context, header.orders.drain
-        draining = None
-        if order is not None:
-            draining = Draining(
-                header.slot,
-                order,
-                context.plan.edges_into(context.level),
-                context.slots,
-                self.overlay,
-                context.options.memory_bytes,
-                lambda: context.directory,
-            )
-        budget = Budget(header.elements, header.seconds, self._clock)
-        return SlotRun(header, context.plan, self._slot, self.sides, self._outbox, budget, draining)
 
     def _commit(self) -> None:
         self._opened = None

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final
 from apache_beam.utils.timestamp import Timestamp
 from typing_extensions import override
 
+from sparkdrain.graph.plan import EdgeKind
+from sparkdrain.graph.state_ids import edge_state_id, truncated_state_ids
 from sparkdrain.rounds.sources.line import Arrivals, RestrictionLine
-from sparkdrain.rounds.sources.residuals import MOST_IDLE, Residual
+from sparkdrain.rounds.sources.residuals import MOST_IDLE, Residual, ResidualStore
 from sparkdrain.rounds.sources.watch import Watch
 from sparkdrain.stages.shards.input import Input, Inside
 from sparkdrain.watermarks.frontier import BEGIN, END, least
@@ -19,10 +21,9 @@ from timers_state.keys import I64_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sparkdrain.graph.plan import TransformId
+    from sparkdrain.graph.plan import Edge, TransformId
     from sparkdrain.harness.harness import Harness, Remainder
-    from sparkdrain.rounds.sources.residuals import ResidualStore
-    from sparkdrain.shuffle.coding import ElementCoding
+    from sparkdrain.rounds.context import Context
     from sparkdrain.stages.shards.input import Count, Source
     from sparkdrain.stages.shards.turn import Budget, Turn
 
@@ -52,33 +53,35 @@ class RestrictionInput(Input):
     Args:
         source: where new restrictions enter the stage.
         transform: the one that processes them, see ``processed_by``.
-        truncated: what waits and was truncated; apart from that, what came in elements that are
-            there because the job is drained.
         peers: all inputs of the slot that share the budget, in the order of their turns.
-        others: how many parts of the budget to leave to what fires timers.
     """
 
     reason = "source"
 
     def __init__(
         self,
-        coding: ElementCoding,
+        context: Context,
+        edge: Edge,
         source: Source,
         transform: TransformId,
-        store: ResidualStore,
-        truncated: Sequence[ResidualStore],
         peers: Callable[[], Sequence[RestrictionInput]],
-        others: int,
     ) -> None:
         self._source = source
         self._transform = transform
-        self._store = store
-        self._truncated, self._of_drain = truncated
+        coding = context.codings.elements(edge)
+        # What waits; what waits and was truncated; and apart from that, what came in elements that
+        # are there because the job is drained.
+        self._store, self._truncated, self._of_drain = (
+            ResidualStore(context.overlay, id_, coding.windowed)
+            for id_ in (edge_state_id(edge.id), *truncated_state_ids(edge.id))
+        )
         # Only jobs that are drained have more than the first one.
-        self._stores = [store]
+        self._stores = [self._store]
         self._again: int | None = None
         self._peers = peers
-        self._others = others
+        # How many parts of the budget to leave to what fires timers in the level.
+        kinds = {other.kind for other in context.plan.edges_into(edge.consumer)}
+        self._others = int(bool(kinds & {EdgeKind.GROUP, EdgeKind.KEYED}))
         self._arrivals = Arrivals(coding)
         self._work: Work | None = None
 
