@@ -24,10 +24,8 @@ from sparkdrain.rounds.sources.residuals import (
     MOST_IDLE,
     Residual,
     ResidualStore,
-    content_of,
-    is_known,
-    is_started,
     rest_of,
+    undecoded,
     written_in,
 )
 from sparkdrain.watermarks.frontier import END, least
@@ -68,9 +66,7 @@ class Carried:
         self.has_changed = False
         """Whether an element was kept, or has left, in the present round."""
         self.steps = {
-            transform: CarriedStep(
-                self, transform, proto.unique_name, *kept_by(context, transform, proto)
-            )
+            transform: CarriedStep(self, context, transform, proto)
             for transform, proto in steps_of(stage)
         }
 
@@ -103,7 +99,7 @@ class Carried:
     def waits(self, transform: TransformId) -> bool:
         """Whether a step with state has elements in flight now, for which timers wait."""
         step = self.steps.get(transform)
-        return step is not None and step.are_keys
+        return step is not None and bool(step.keys)
 
     def __len__(self) -> int:
         return sum(len(step.store) for step in self.steps.values())
@@ -128,38 +124,39 @@ class Carried:
 class CarriedStep(Carrier):
     """What one step carries over.
 
-    Args:
-        name: what people call the step.
+    Attributes:
+        keys: those that have elements in flight, if the step has keys.
     """
 
     def __init__(
         self,
         carried: Carried,
+        context: Context,
         transform: TransformId,
-        name: str,
-        store: ResidualStore,
-        coding: CarriedCoding,
+        proto: beam_runner_api_pb2.PTransform,
     ) -> None:
         self._carried = carried
         self._transform = transform
-        self._name = name
-        self.store = store
-        self._coding = coding
-        self._keys: KeysCarried | None = None
+        self._name = proto.unique_name
+        self.keys: KeysCarried | None = None
+        payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
+        (main,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
+        codings, state_id = context.codings, carried_state_id(context.plan, transform)
+        text = coder_text(codings.components, codings.components.pcollections[main].coder_id)
+        impl = codings.windowed(main).get_impl()
+        if payload.state_specs or payload.timer_family_specs:
+            text, impl = f"the key, and {text}", _WithKey(impl)
+        self.store = ResidualStore(context.overlay, state_id, impl)
+        self._coding = CarriedCoding(context.overlay, state_id, text)
 
     @override
     def follow(self, keys: KeysCarried) -> None:
-        self._keys = keys
+        self.keys = keys
 
     def hold(self) -> int:
         """The earliest time of what is kept, and of timers that wait for it."""
         kept = self.store.hold() if len(self.store) else END
-        return kept if self._keys is None else min(kept, self._keys.hold())
-
-    @property
-    def are_keys(self) -> bool:
-        """Whether keys have elements in flight."""
-        return bool(self._keys)
+        return kept if self.keys is None else min(kept, self.keys.hold())
 
     @property
     @override
@@ -237,7 +234,8 @@ def _key_in(data: bytes) -> bytes:
 
 def key_of(payload: bytes) -> bytes | None:
     """The encoded key of an element, as ``written_in`` gives it; None: the step has no state."""
-    return _key_in(content_of(payload)) if is_started(payload) else None
+    residual = undecoded(payload)
+    return _key_in(residual.element) if residual.started else None
 
 
 class CarriedCoding:
@@ -304,25 +302,9 @@ def check_movable(store: Store, state_id: int, name: str) -> None:
     Raises:
         Unmovable: others must not overtake it, and would, since their source may go elsewhere.
     """
-    if any(is_known(payload) for payload, _ in written_in(store, state_id)):
+    if any(undecoded(payload).known for payload, _ in written_in(store, state_id)):
         message = (
             f"{name!r} has elements in flight that others must not overtake (order), and these "
             "would come to other slots. A drain takes them out"
         )
         raise Unmovable(message)
-
-
-def kept_by(
-    context: Context, transform: TransformId, proto: beam_runner_api_pb2.PTransform
-) -> tuple[ResidualStore, CarriedCoding]:
-    """Where the elements of a step are kept in a slot, and how."""
-    payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
-    (main,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
-    codings, overlay = context.codings, context.overlay
-    state_id = carried_state_id(context.plan, transform)
-    text = coder_text(codings.components, codings.components.pcollections[main].coder_id)
-    impl = codings.windowed(main).get_impl()
-    if payload.state_specs or payload.timer_family_specs:
-        text, impl = f"the key, and {text}", _WithKey(impl)
-    store = ResidualStore(overlay, state_id, impl)
-    return store, CarriedCoding(overlay, state_id, text)

@@ -34,14 +34,6 @@ class Clock(Protocol):
         """Return when it is ``then`` (None: never), or ``interrupt`` ends the wait."""
 
 
-def _wall() -> int:
-    return time.time_ns() // 1000
-
-
-def _monotonic() -> int:
-    return time.monotonic_ns() // 1000
-
-
 @dataclass(slots=True)
 class WallClock(Clock):
     """The machine's clock, which is followed forward only.
@@ -55,8 +47,8 @@ class WallClock(Clock):
         monotonic: microseconds since some time; a clock that cannot be set.
     """
 
-    wall: Callable[[], int] = _wall
-    monotonic: Callable[[], int] = _monotonic
+    wall: Callable[[], int] = lambda: time.time_ns() // 1000
+    monotonic: Callable[[], int] = lambda: time.monotonic_ns() // 1000
     _offset: int | None = field(default=None, init=False)
     _seen: int = field(default=0, init=False)
 

@@ -11,7 +11,6 @@ from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.publish import newest
 from sparkdrain.errors import SparkDrainError
 from sparkdrain.hosts.executor import executor_of, executor_process
-from sparkdrain.rounds.slots.checkpoint_place import slot_files
 from sparkdrain.rounds.slots.warm_copies import bring_shard
 from sparkdrain.stages.workers.worker import worker
 
@@ -78,7 +77,7 @@ def brought(place: CheckpointPlace, slots: Sequence[int]) -> Brought:
         return Brought(wrong=f"{place.paths.folder} has no checkpoint")
     left, wrong = set(slots), ""
     for shard in manifest.shards:
-        kept = slot_files(place, shard.level, shard.slot) if shard.slot in left else None
+        kept = place.slot_files(shard.level, shard.slot) if shard.slot in left else None
         if kept is None:
             continue
         try:

@@ -24,10 +24,9 @@ class CheckpointPlace:
     epoch: int
     state_dir: str = ""
 
-
-def slot_files(place: CheckpointPlace, level: int, slot: int) -> SlotFiles | None:
-    """This host's folder, as one slot uses it; None if the job has no such folder."""
-    if not place.state_dir:
-        return None
-    note = SlotNote(place.paths.job_name, place.paths.folder, level, slot)
-    return SlotFiles(place.state_dir, note)
+    def slot_files(self, level: int, slot: int) -> SlotFiles | None:
+        """This host's folder, as one slot uses it; None if the job has no such folder."""
+        if not self.state_dir:
+            return None
+        note = SlotNote(self.paths.job_name, self.paths.folder, level, slot)
+        return SlotFiles(self.state_dir, note)

@@ -21,7 +21,6 @@ from sparkdrain.hosts.lookout import NOTES
 from sparkdrain.hosts.service import Abandoned
 from sparkdrain.local_state.files import FileContent
 from sparkdrain.rounds.messages import AtWork, Opened, RoundHeader
-from sparkdrain.rounds.slots.checkpoint_place import slot_files
 from sparkdrain.rounds.slots.slot import RoundSlot, state_directory
 from sparkdrain.rounds.slots.take_over import take_over
 from sparkdrain.rounds.slots.warm_copies import WarmCopies
@@ -59,7 +58,7 @@ def open_slot(
     if place is None:
         return RoundSlot(plan, level, slot, layout, options, directory, outside=outside)
     began = time.monotonic()
-    storage, kept = storage_at(place.paths.root), slot_files(place, level, slot)
+    storage, kept = storage_at(place.paths.root), place.slot_files(level, slot)
     where = state_directory(directory, level)
     files: tuple[FileEntry, ...] = ()
     opened = None

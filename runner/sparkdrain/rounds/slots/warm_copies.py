@@ -15,7 +15,6 @@ from sparkdrain.checkpoints.publish import newest
 from sparkdrain.checkpoints.restore import checked_chunks
 from sparkdrain.errors import CheckpointFailed, SparkDrainError
 from sparkdrain.local_state.files import FileContent
-from sparkdrain.rounds.slots.checkpoint_place import slot_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Set
@@ -101,7 +100,7 @@ class WarmCopies:
         shards = {(one.level, one.slot): one for one in manifest.shards if one.slot in slots}
         self._drop(self._kept.keys() - shards.keys())
         for at, shard in sorted(shards.items()):
-            kept = self._kept.get(at) or slot_files(self._place, *at)
+            kept = self._kept.get(at) or self._place.slot_files(*at)
             if kept is None:
                 return
             self._kept[at] = kept

@@ -34,9 +34,6 @@ class Arrivals:
         """Another block."""
         self._blocks.append(bytes(payload))
 
-    def __bool__(self) -> bool:
-        return bool(self._blocks or self._elements)
-
     def __len__(self) -> int:
         return len(self._blocks) + len(self._elements)
 

@@ -143,21 +143,10 @@ def count_in(store: Store, state_id: int) -> int:
     return sum(1 for _ in store.iterate_rows(lower, prefix_end(lower)))
 
 
-def is_known(payload: bytes) -> bool:
-    """What ``Residual.known`` is of a residual, as ``written_in`` gives it."""
-    _, known, _, _ = _HEAD.unpack_from(payload)
-    return bool(known)
-
-
-def is_started(payload: bytes) -> bool:
-    """What ``Residual.started`` is of a residual, as ``written_in`` gives it."""
-    _, _, started, _ = _HEAD.unpack_from(payload)
-    return bool(started)
-
-
-def content_of(payload: bytes) -> bytes:
-    """The encoded element of a residual, as ``written_in`` gives it."""
-    return payload[_HEAD.size :]
+def undecoded(payload: bytes) -> Residual:
+    """A residual as ``written_in`` gives it; its element stays encoded."""
+    hold, known, started, idle = _HEAD.unpack_from(payload)
+    return Residual(payload[_HEAD.size :], hold, known, started, idle)
 
 
 def written_in(store: Store, state_id: int) -> Iterator[tuple[bytes, int]]:
