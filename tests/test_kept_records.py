@@ -31,8 +31,7 @@ from sparkdrain.drain.runs import Run
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
 from sparkdrain.local_state.files import FileContent
 from sparkdrain.local_state.notes import SlotNote
-from sparkdrain.rounds.driver.driver_state import DriverState
-from sparkdrain.rounds.driver.inheritances import kept_form
+from sparkdrain.rounds.driver.inheritances import DriverState, kept_form
 from sparkdrain.rounds.kept_finalizers import FINALIZERS_STATE_ID, KeptFinalizers
 from sparkdrain.server.job_store import JobStore, Journal
 from sparkdrain.stages.telling.failure import Failure

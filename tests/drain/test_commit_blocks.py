@@ -21,8 +21,8 @@ from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import CheckpointFailed, NotAcknowledged
-from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
+from sparkdrain.rounds.driver.inheritances import DriverState
 from sparkdrain.rounds.slots import service
 from tests.support.endless import numbers
 from tests.support.random_pipelines import Named

@@ -25,8 +25,8 @@ from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import CheckpointRefused
-from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
+from sparkdrain.rounds.driver.inheritances import DriverState
 from sparkdrain.rounds.slots import service
 from tests.support.at_once import AtOnce
 from tests.support.endless import numbers

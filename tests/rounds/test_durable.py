@@ -22,8 +22,8 @@ from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused, Fenced
 from sparkdrain.graph.identity import identity, without_classes
 from sparkdrain.rounds.driver.checkpoint_flight import Cut
-from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
+from sparkdrain.rounds.driver.inheritances import DriverState
 from sparkdrain.stages.telling.failure import Failure
 from sparkdrain.stages.telling.spark_error import of_failure
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of

@@ -25,7 +25,7 @@ from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import newest
 from sparkdrain.drain import caused_by_drain
 from sparkdrain.drain.phases import DrainPhase
-from sparkdrain.rounds.driver.driver_state import DriverState
+from sparkdrain.rounds.driver.inheritances import DriverState
 from tests.support import gated_file_system  # noqa: F401 - Beam knows it from now on
 from tests.support.endless import Endless
 from tests.support.gates import Gates

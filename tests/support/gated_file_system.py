@@ -10,7 +10,7 @@ import io
 
 from sparkdrain.checkpoints.manifest import decode
 from sparkdrain.drain.phases import DrainPhase
-from sparkdrain.rounds.driver.driver_state import DriverState
+from sparkdrain.rounds.driver.inheritances import DriverState
 from tests.support.gates import Gates
 from tests.support.needy_file_system import NeedyFileSystem
 

@@ -21,8 +21,7 @@ from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused
 from sparkdrain.graph.identity import without_classes
-from sparkdrain.rounds.driver.driver_state import DriverState
-from sparkdrain.rounds.driver.inheritances import inheritances, shards_of
+from sparkdrain.rounds.driver.inheritances import DriverState, inheritances, shards_of
 from sparkdrain.rounds.driver.lease_watch import LeaseWatch
 
 if TYPE_CHECKING:

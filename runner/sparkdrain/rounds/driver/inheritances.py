@@ -1,21 +1,24 @@
-"""What slots begin with when a job goes on from a checkpoint, with any number of them. Pure.
+"""What driver and slots begin with when a job goes on from a checkpoint. Pure.
 
-The driver makes up what each slot would have reported, had it been there: together, the slots
-promise no more than the old ones did, and nothing counts twice. What the old ones reported is in
-the checkpoint, readable by later releases, and by people.
+There may be another number of slots. The driver makes up what each slot would have reported, had it
+been there: together, the slots promise no more than the old ones did, and nothing counts twice.
+What driver and slots knew is in the checkpoint, readable by later releases, and by people.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import metrics_pb2
 
 from sparkdrain.checkpoints.manifest import ShardState
 from sparkdrain.checkpoints.rescale import heir, sources_of
-from sparkdrain.errors import CheckpointFailed
+from sparkdrain.drain.notification import DrainNotification, UnreadableNotification
+from sparkdrain.drain.phases import DrainPhase
+from sparkdrain.errors import CheckpointFailed, CheckpointRefused
 from sparkdrain.metrics.merge import merge
 from sparkdrain.rounds.messages import Inheritance, RoundReport
 from sparkdrain.watermarks.frontier import BEGIN
@@ -23,8 +26,66 @@ from sparkdrain.watermarks.frontier import BEGIN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from sparkdrain.checkpoints.manifest import Manifest
     from sparkdrain.rounds.driver.checkpoint_flight import Cut
     from sparkdrain.rounds.driver.schedule import LevelSlot
+
+# Older releases wrote one of three words. The second phase is that of a job whose sources are cut.
+_OLD: Final = {
+    "going on": (DrainPhase.READING, DrainPhase.CUT),
+    "publishing": (DrainPhase.ENDING, DrainPhase.PUBLISHING),
+    "over": (DrainPhase.DONE, DrainPhase.DRAINED),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DriverState:
+    """What a driver goes on with.
+
+    Attributes:
+        play: see ``loop.Play.position``.
+        drain: the request to drain it, if its sources were cut.
+    """
+
+    play: int
+    phase: DrainPhase
+    drain: DrainNotification | None
+
+    def encode(self) -> bytes:
+        """As JSON, which people can read in a manifest."""
+        drain = None if self.drain is None else self.drain.encode().decode()
+        fields = {"play": self.play, "phase": self.phase.name, "drain": drain}
+        return json.dumps(fields).encode()
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> DriverState:
+        """What the driver knew that made a checkpoint.
+
+        Raises:
+            CheckpointRefused: it was of a release that wrote this down in another way.
+        """
+        try:
+            fields = json.loads(manifest.driver)
+            text, phase = fields["drain"], fields["phase"]
+            drain = None if text is None else DrainNotification.decode(text.encode())
+            found = _OLD[phase][drain is not None] if phase in _OLD else _phase(phase)
+            return cls(int(fields["play"]), found, drain)
+        except (KeyError, ValueError, TypeError, AttributeError, UnreadableNotification) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            message = (
+                f"Manifest {manifest.stamp} of job {manifest.job_name!r} is whole, but this "
+                f"release cannot read what the driver wrote there ({what}): another release wrote "
+                "it. Resume the job with that one, or begin anew with another --job_name or "
+                "--checkpoint_dir."
+            )
+            raise CheckpointRefused(message) from error
+
+
+def _phase(name: str) -> DrainPhase:
+    if name not in DrainPhase.__members__:
+        message = f"the phase {name!r} is unknown"
+        raise ValueError(message)
+    return DrainPhase[name]
 
 
 def shards_of(cut: Cut) -> tuple[ShardState, ...]:
