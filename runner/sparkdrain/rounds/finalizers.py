@@ -41,7 +41,10 @@ class _Line:
         """Call all that wait; in the thread, which goes on when it is not waited for any more."""
         while self.waiting:
             callback, then = self.waiting.popleft()
-            _call(callback)
+            try:
+                callback()
+            except BaseException:
+                _LOGGER.warning("a bundle finalizer failed", exc_info=True)
             then()
 
 
@@ -117,13 +120,6 @@ class FinalizerCalls:
             dropped += 1
         if dropped:
             _LOGGER.warning("%d bundle finalizers of %s are not called.", dropped, transform)
-
-
-def _call(callback: Callable[[], object]) -> None:
-    try:
-        callback()
-    except BaseException:
-        _LOGGER.warning("a bundle finalizer failed", exc_info=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,7 +187,6 @@ def _execute_on(
         plan,
         context,
         preparation,
-        slots,
         run_id,
         durable,
         placement,
@@ -206,7 +205,6 @@ class _StreamingJob:
     plan: Plan
     context: SparkContext
     preparation: Preparation
-    slots: int
     run_id: str
     durable: DurableJob | None
     placement: Placement
@@ -303,7 +301,7 @@ class _StreamingJob:
     ) -> Outcome:
         """Run rounds from a checkpoint, or from the beginning, to the end of the job."""
         settings, observer = self.invocation.settings, self.invocation.observer
-        schedule = Schedule(self.plan, self.slots)
+        schedule = Schedule(self.plan, self.placement.slots)
         play, clock = play_for(self.plan, WallClock())
         phase = DrainPhase.READING if taken is None else go_on(taken, schedule, play)
         if phase.is_over:
@@ -400,7 +398,7 @@ class _StreamingJob:
         if taken is not None and state_dir:
             asked = partial(ask, self.context, self._executors())
             self.placement.held = holdings(
-                taken, self.slots, state_dir, asked, self.locations.located
+                taken, self.placement.slots, state_dir, asked, self.locations.located
             )
 
     def _executors(self) -> list[Executor]:

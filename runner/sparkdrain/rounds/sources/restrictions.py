@@ -113,7 +113,9 @@ class RestrictionInput(Input):
         """Process what is due, and keep what is left."""
         if not self.is_due(turn):
             if self._arrivals:
-                self._put_off(turn)
+                # Keep what has come, without a look at it.
+                self._open()
+                RestrictionLine(self._store, self._arrivals, turn.now).keep()
             return
         peers = self._peers()
         behind = peers[peers.index(self) + 1 :]
@@ -133,11 +135,6 @@ class RestrictionInput(Input):
             self._work = Work(harness, self._source.transform, self._transform)
         self._arrivals.by_window = self._work.by_window
         return self._work
-
-    def _put_off(self, turn: Turn) -> None:
-        """Keep what has come, without a look at it."""
-        self._open()
-        RestrictionLine(self._store, self._arrivals, turn.now).keep()
 
     def _drain(self, turn: Turn, work: Work, budget: Budget) -> None:
         self._arrivals.truncate = work.truncate
