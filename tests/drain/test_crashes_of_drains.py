@@ -279,7 +279,7 @@ def test_what_checkpoints_of_a_drain_hold(tmp_path):
     storage = storage_at(job.folder)
     kept = {DriverState.of(found.manifest).phase: found for found in find(storage, job.folder)}
     over = kept[DrainPhase.DRAINED].manifest
-    assert DriverState.of(over).drain == DrainNotification.decode(job.published[-1].drain)
+    assert DriverState.of(over).drain == job.published[-1].drain
     assert over.entries().keys() == kept[DrainPhase.PUBLISHING].manifest.entries().keys()
     for shard in over.shards:
         left = contents(storage, kept[DrainPhase.DRAINED].paths, shard)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from test_checkpointing import SECOND, SLOTS, Job, Uploaded
 
+from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import INSTRUCTIONS, DrainPhase
 from sparkdrain.errors import CheckpointFailed
 from sparkdrain.machine import IllegalStep
@@ -133,7 +134,7 @@ class Flights(RuleBasedStateMachine):
             following[DrainPhase.CUT] = DrainPhase.TRUNCATED
         if self.phase in following:
             self.phase = following[self.phase]
-            self.checkpoints.enter(self.phase, b"the request")
+            self.checkpoints.enter(self.phase, DrainNotification.create("the run", 1))
 
     @rule()
     def ends_by_itself(self):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import CheckpointFailed, NotAcknowledged
 from sparkdrain.rounds.driver.checkpointing import Checkpointing
@@ -337,7 +338,7 @@ def test_without_checkpoints_a_job_of_which_nobody_is_told_just_ends():
 
 def test_a_job_that_was_cut_in_another_life_is_not_cut_again():
     checkpoints = Checkpointing(10 * SECOND, Published(), number=4, phase=DrainPhase.CUT)
-    checkpoints.enter(DrainPhase.TRUNCATED, b"again")
+    checkpoints.enter(DrainPhase.TRUNCATED, DrainNotification.create("again", 1))
     assert checkpoints.has_cut
     assert checkpoints.wake() is None
 
@@ -345,14 +346,15 @@ def test_a_job_that_was_cut_in_another_life_is_not_cut_again():
 def test_a_cut_whose_checkpoint_failed_is_made_again_at_once():
     running, published = job()
     running.round()
-    running.checkpoints.enter(DrainPhase.CUT, b"the request")
+    request = DrainNotification.create("the run", 1)
+    running.checkpoints.enter(DrainPhase.CUT, request)
     assert running.round().checkpoint == 1
     running.round(uploaded={SLOTS[0]: Uploaded(1, error="no space left")})
     assert not running.checkpoints.has_cut
     assert running.round().checkpoint == 2
     running.round(uploaded=all_uploaded(2))
     assert running.checkpoints.has_cut
-    assert [(cut.number, cut.drain) for cut in published] == [(2, b"the request")]
+    assert [(cut.number, cut.drain) for cut in published] == [(2, request)]
 
 
 def test_one_that_fails_is_followed_by_another_and_too_many_in_a_row_fail_the_job():

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sparkdrain.checkpoints.upload import Uploaded
+    from sparkdrain.drain.notification import DrainNotification
     from sparkdrain.drain.phases import DrainPhase
     from sparkdrain.rounds.driver.schedule import LevelSlot
     from sparkdrain.rounds.messages import RoundReport
@@ -73,7 +74,7 @@ class Cut:
         round: the last round that it covers.
         play: the position of the sources that the driver plays.
         phase: how far the job was when the checkpoint was begun.
-        drain: the request to drain the job, encoded, if its sources are cut.
+        drain: the request to drain the job, if its sources are cut.
         files: where the state of each slot is.
         is_awaited: whether the job waits for it.
     """
@@ -82,7 +83,7 @@ class Cut:
     round: int
     play: int
     phase: DrainPhase
-    drain: bytes | None
+    drain: DrainNotification | None
     reports: Mapping[LevelSlot, RoundReport]
     files: Mapping[LevelSlot, Uploaded]
     is_awaited: bool = False

@@ -39,6 +39,7 @@ from sparkdrain.watermarks.frontier import BEGIN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sparkdrain.drain.notification import DrainNotification
     from sparkdrain.rounds.driver.schedule import Schedule
     from sparkdrain.rounds.messages import RoundReport
 
@@ -112,7 +113,8 @@ class Checkpointing(Checkpoints):
         self._rests = False
         self._place = 0
         # How far the job is, and who asked for its drain.
-        self._phase, self._request = DrainPhase.READING, b""
+        self._phase = DrainPhase.READING
+        self._request: DrainNotification | None = None
         # What the running round is told, and the newest checkpoint that all slots were told of.
         self._orders = Orders(published=number)
         self._told = number
@@ -120,8 +122,8 @@ class Checkpointing(Checkpoints):
     # --- what the loop asks -------------------------------------------------------------------
 
     @override
-    def enter(self, phase: DrainPhase, request: bytes | None = None) -> None:
-        self._phase, self._request = phase, request or b""
+    def enter(self, phase: DrainPhase, request: DrainNotification | None = None) -> None:
+        self._phase, self._request = phase, request
         if self._is_urgent():
             self._due = BEGIN
 

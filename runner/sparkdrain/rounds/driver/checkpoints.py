@@ -15,6 +15,7 @@ from sparkdrain.watermarks.frontier import BEGIN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sparkdrain.drain.notification import DrainNotification
     from sparkdrain.drain.phases import DrainPhase
     from sparkdrain.rounds.driver.checkpoint_flight import Cut
     from sparkdrain.rounds.driver.schedule import LevelSlot, Schedule
@@ -71,13 +72,13 @@ class Checkpoints(Protocol):
     newest: Cut | None
     failures: int
 
-    def enter(self, phase: DrainPhase, request: bytes | None = None) -> None:
+    def enter(self, phase: DrainPhase, request: DrainNotification | None = None) -> None:
         """Take that the job has come to a phase.
 
         Args:
             phase: if its sources are cut, or the job ends, a checkpoint is made at once that says
                 so.
-            request: the request to drain the job, encoded, if there is one.
+            request: to drain the job, if there is one.
         """
 
     def wake(self) -> int | None:
@@ -108,7 +109,7 @@ class NoCheckpoints(Checkpoints):
         self._last: LastRounds | None = None
 
     @override
-    def enter(self, phase: DrainPhase, request: bytes | None = None) -> None:
+    def enter(self, phase: DrainPhase, request: DrainNotification | None = None) -> None:
         if phase in INSTRUCTIONS and INSTRUCTIONS[phase].ends:
             self._last = LastRounds()
 

@@ -18,7 +18,6 @@ from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import lost, newest, take_up
 from sparkdrain.checkpoints.publisher import Publisher
 from sparkdrain.checkpoints.timed_storage import TimedStorage
-from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused
 from sparkdrain.graph.identity import without_classes
 from sparkdrain.rounds.driver.inheritances import DriverState, inheritances, shards_of
@@ -275,7 +274,6 @@ class DurableJob:
         """
         assert self._lease is not None, "take the job first"
         assert self._publisher is not None
-        drain = None if cut.drain is None else DrainNotification.decode(cut.drain)
         manifest = Manifest(
             self.paths.job_name,
             self.run_id,
@@ -286,7 +284,7 @@ class DurableJob:
             dict(self.identity),
             self.slots,
             shards_of(cut),
-            DriverState(cut.play, cut.phase, drain).encode(),
+            DriverState(cut.play, cut.phase, cut.drain).encode(),
         )
         self._publisher.begin(manifest)
         if cut.is_awaited:

@@ -337,7 +337,12 @@ class _StreamingJob:
                 settings.round_attempts,
                 self._told(schedule, newcomers),
                 self._checkpoints(phase),
-                self._drain_watch(),
+                DrainWatch(
+                    self.invocation.drain,
+                    observer.draining,
+                    settings.drain_timer_repeats,
+                    Limits.in_options(settings),
+                ),
                 before_round=before_round,
                 phases=walk,
                 moves=moves,
@@ -408,15 +413,6 @@ class _StreamingJob:
             self.locations.learn(found)
             return found
         return []
-
-    def _drain_watch(self) -> DrainWatch:
-        settings = self.invocation.settings
-        return DrainWatch(
-            self.invocation.drain,
-            self.invocation.observer.draining,
-            settings.drain_timer_repeats,
-            Limits.in_options(settings),
-        )
 
     def _checkpoints(self, phase: DrainPhase) -> Checkpoints:
         if self.durable is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import metrics_pb2
@@ -123,21 +123,19 @@ def _of_level(had: Mapping[int, ShardState], before: int, slots: int) -> list[In
     if before == slots:
         return [Inheritance(report, (had[report.slot],), before) for report in reports]
     givers = _givers(reports)
-    together = _together(reports)
+    # What holds for all slots of the level, wherever any of their state goes.
+    outputs = tuple(map(min, zip(*(report.outputs for report in reports), strict=True)))
+    wakes = [report.wake for report in reports if report.wake is not None]
     made = []
     for slot in range(slots):
         sources = sources_of(slot, before, slots)
         needed = sorted({*sources, *givers.values()})
         own = [report for report in reports if heir(report.slot, before, slots) == slot]
-        report = RoundReport(
-            level=together.level,
+        report = replace(
+            reports[0],
             slot=slot,
-            number=together.number,
-            attempt=together.attempt,
-            inputs={},
-            outputs=together.outputs,
-            sent=frozenset(),
-            wake=together.wake,
+            outputs=outputs,
+            wake=min(wakes, default=None),
             metrics=[info for heirloom in own for info in heirloom.metrics],
             dropped=sum(heirloom.dropped for heirloom in own),
             drained=_drained([reports[old] for old in sources]),
@@ -146,22 +144,6 @@ def _of_level(had: Mapping[int, ShardState], before: int, slots: int) -> list[In
         shards = tuple(had[old] for old in needed)
         made.append(Inheritance(report, shards, before, givers))
     return made
-
-
-def _together(reports: Sequence[RoundReport]) -> RoundReport:
-    """What holds for all slots of a level, wherever any of their state goes."""
-    first = reports[0]
-    wakes = [report.wake for report in reports if report.wake is not None]
-    return RoundReport(
-        level=first.level,
-        slot=first.slot,
-        number=first.number,
-        attempt=first.attempt,
-        inputs={},
-        outputs=tuple(map(min, zip(*(report.outputs for report in reports), strict=True))),
-        sent=frozenset(),
-        wake=min(wakes, default=None),
-    )
 
 
 def _drained(reports: Sequence[RoundReport]) -> tuple[bool, ...]:

@@ -192,8 +192,7 @@ class RoundLoop:
         phase = self.phases.state
         if phase is before:
             return
-        request = self.drain.signal.requested()
-        self.checkpoints.enter(phase, None if request is None else request.encode())
+        self.checkpoints.enter(phase, self.drain.signal.requested())
         if self._instruction.drains and not INSTRUCTIONS[before].drains:
             self.play.cut()
         self.drain.entered(phase, self.clock.now())
