@@ -242,8 +242,6 @@ class CarriedCoding:
     """Tells with which coder the elements of a step are kept, as part of the slot's state.
 
     Args:
-        overlay: the slot's state.
-        state_id: under which the elements are kept.
         text: the coder that the step has now, see ``coder_text``.
     """
 

@@ -65,7 +65,6 @@ class StableInput(Input):
     """Parks what comes for another input until it is safe; an ``Input``.
 
     Args:
-        overlay: the slot's state.
         state_id: nothing else uses it there.
         tell_more: told, after elements were handed on, whether further ones are safe.
     """

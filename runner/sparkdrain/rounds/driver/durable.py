@@ -110,9 +110,6 @@ class DurableJob:
     def check(self, *, resume: Resume) -> bool:
         """Return if the job can begin, or go on if ``resume``; nothing is changed.
 
-        Args:
-            resume: whether the job goes on from a checkpoint.
-
         Returns:
             Whether there is a checkpoint.
 
@@ -169,9 +166,6 @@ class DurableJob:
 
     def keep_to(self, *, group: bool) -> Iterator[str]:
         """Make the job's folder for this user, or its group too, if it is one of this machine.
-
-        Args:
-            group: whether the group may use it.
 
         Returns:
             What is wrong with who may change it, and with how it is mounted; a text each.

@@ -108,11 +108,8 @@ class RoundLoop:
     """Runs rounds while something is due, and waits while nothing is.
 
     Attributes:
-        clock: processing time.
-        play: the sources that the driver plays.
         attempts: how often a round is run before the job fails.
         tell: hears of every committed round.
-        checkpoints: make the job's state durable.
         stopwatch: seconds that pass, as rounds take them.
         before_round: called before each attempt of a round; what it raises ends the loop.
         phases: how far the job is; what rounds do follows from it.

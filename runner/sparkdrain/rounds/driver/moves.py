@@ -39,13 +39,9 @@ class SlotMoves:
     A slot moves when its files are where it goes; its old home has it until then.
 
     Args:
-        placement: where slots are.
-        newcomers: finds executors without slots.
         executors: those that are alive.
         reopen: ends slots, and lets them be opened in a round.
         supply: brings files; None if hosts keep none: slots move without them.
-        log: where moves are told.
-        warn: takes a warning.
     """
 
     def __init__(
@@ -168,7 +164,6 @@ class Newcomers:
     Executors come one after the other. They are found when two looks in a row see the same ones.
 
     Args:
-        placement: where slots are.
         executors: those that are alive; asked every 5 s at most.
         clock: seconds that pass.
     """

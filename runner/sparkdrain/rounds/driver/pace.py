@@ -77,7 +77,6 @@ class Pace:
         """A round was committed that took so long.
 
         Args:
-            seconds: how long.
             behind: the next round has something to do at once.
             draining: the job is drained.
         """

@@ -199,11 +199,8 @@ class Schedule:
         """Whether a level has something to do, after those before it in the round.
 
         Args:
-            level: the level in question.
             now: the round's processing time.
             ran: the reports of the levels that ran in this round.
-            feeds: what the driver gives to sources.
-            orders: what the driver wants of the slots in the round.
         """
         if orders.still:
             return level in orders.levels

@@ -96,8 +96,6 @@ class HostSupply:
     Args:
         ask: has each of some executors answer a question.
         stop: ends the jobs that ``ask`` runs.
-        place: where the job's checkpoints are.
-        preparation: what a worker must know to reach them.
     """
 
     def __init__(
@@ -117,11 +115,7 @@ class HostSupply:
         self._thread: threading.Thread | None = None
 
     def begin(self, moving: Mapping[int, Executor]) -> None:
-        """Begin to bring the files of the newest checkpoint; does not wait.
-
-        Args:
-            moving: slots, and where they are to be.
-        """
+        """Begin to bring the files of slots to where they are to be; does not wait."""
         slots: dict[str, list[int]] = defaultdict(list)
         for slot, executor in sorted(moving.items()):
             slots[executor.id].append(slot)

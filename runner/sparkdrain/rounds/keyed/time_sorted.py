@@ -28,7 +28,6 @@ class SortedWait:
     A key's timer stands at its earliest element, which holds the output frontier back.
 
     Args:
-        overlay: the slot's state.
         state_id: id of the state in the overlay; nothing else uses it.
         lateness: how much later than the frontier elements may be, in microseconds.
     """

@@ -96,7 +96,6 @@ class Draining:
         """Run a stage; all stages of the level, one after the other.
 
         Args:
-            shard: the stage.
             turns: one for each of its inputs, as it would be if the stage ran in one part.
             flush: sends what writers of the stage have.
         """

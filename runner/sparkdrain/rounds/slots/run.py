@@ -29,7 +29,6 @@ class SlotRun:
     """Runs one round.
 
     Attributes:
-        header: what the driver says of the round.
         budget: how much sources and timers may make.
         draining: what differs while the job is drained; None while it is not.
         attempts: the attempt of each producer whose output was read.

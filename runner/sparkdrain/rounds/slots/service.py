@@ -103,7 +103,6 @@ class SlotService:
 
     Attributes:
         plan: the job's, encoded.
-        options: the settings that a slot needs.
         directory: where state goes; deleted by the host.
         outside: where stages of other environments run. Their harnesses end with the service.
         place: where checkpoints go, if the job has any.

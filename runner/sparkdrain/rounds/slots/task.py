@@ -40,7 +40,6 @@ class RoundTask:
     Attributes:
         job: the run's id.
         plan: the job's plan, a file.
-        options: the settings that a slot needs.
         preparation: what a worker must know before user code is loaded.
         headers: the header for each slot, encoded.
         fresh: slots whose hosts may be made; others must be there, for they have state.

@@ -56,7 +56,6 @@ class ResidualStore:
     Each is a timer at its resume time; a second one, at its watermark, is its hold.
 
     Args:
-        overlay: the slot's state.
         state_id: what the residuals are kept under.
         coder: coder impl of the windowed value.
     """
