@@ -91,7 +91,7 @@ class InputMaker:
     Attributes:
         coverage: what checkpoints have of stable input.
         mergers: merge windows of functions that only an SDK harness has.
-        inputs: all inputs of the slot, once they are made.
+        inputs: all inputs of the slot in the order of their turns, once they are made.
     """
 
     context: Context

@@ -7,7 +7,7 @@ import random
 import time
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sparkdrain.fnapi.harness import Wiring
 from sparkdrain.fnapi.merging import WindowMergers
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from sparkdrain.checkpoints.upload import Uploader
     from sparkdrain.fnapi.harness import Outside
-    from sparkdrain.graph.plan import EdgeId
     from sparkdrain.harness.harness import Harness
     from sparkdrain.rounds.messages import Opened, RoundHeader, RoundReport
     from sparkdrain.shuffle.outbox import ShuffleLayout, SparkPartition
@@ -100,7 +99,7 @@ class RoundSlot:
         context, by_stage = self._context, iter(counted)
         plan, level = context.plan, context.level
         size, codings = context.options.block_bytes, context.codings.of_writers
-        writers = {
+        self._writers = {
             edge.id: writer_for(edge, codings, self._outbox, size, needs_no_times)
             for edge in plan.edges_out_of(level)
         }
@@ -109,20 +108,15 @@ class RoundSlot:
         self._slot = Slot(
             plan,
             level,
-            writers,
-            lambda stage: self._make_shard(writers, stage, next(by_stage)),
+            self._writers,
+            lambda stage: self._make_shard(stage, next(by_stage)),
             InputMaker(context, self.sides, self._version.coverage, self._mergers, self.inputs),
         )
         self._slot.inputs |= self.sides.streams
 
-    def _make_shard(
-        self,
-        writers: dict[EdgeId, Any],
-        stage: Stage,
-        counted: list[metrics_pb2.MonitoringInfo],
-    ) -> Shard:
+    def _make_shard(self, stage: Stage, counted: list[metrics_pb2.MonitoringInfo]) -> Shard:
         carried = None if self._is_outside(stage) else Carried(self._context, stage)
-        make_harness = partial(self._make_harness, writers, carried)
+        make_harness = partial(self._make_harness, carried)
         return Shard(stage, make_harness, counted, self._has_drain_hook, carried=carried)
 
     def _is_outside(self, stage: Stage) -> bool:
@@ -131,9 +125,7 @@ class RoundSlot:
     def _find_drain_hook(self, stage: Stage) -> bool:
         return not self._is_outside(stage) and has_drain_hook(stage, self._context.codings.context)
 
-    def _make_harness(
-        self, writers: dict[EdgeId, Any], carried: Carried | None, stage: Stage
-    ) -> Harness:
+    def _make_harness(self, carried: Carried | None, stage: Stage) -> Harness:
         context = self._context
         terms = state_terms(context.plan, stage, context.codings, self.overlay).__getitem__
         if carried is None:
@@ -142,7 +134,7 @@ class RoundSlot:
                 edges={edge.id: edge for edge in context.plan.edges},
                 components=context.codings.components,
                 windowings=context.codings.context.windowing_strategies,
-                writers=writers,
+                writers=self._writers,
                 open_side_input=self.sides.content,
                 state_terms=terms,
                 outside=self._outside,
@@ -154,7 +146,7 @@ class RoundSlot:
         return StageBundle(
             stage,
             context.codings.components,
-            writers,
+            self._writers,
             SideInputState(edges, self.sides.content),
             terms,
             compiled=context.options.compiled,

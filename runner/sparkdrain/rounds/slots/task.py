@@ -78,7 +78,7 @@ class RoundTask:
                 self.headers[index],
                 records if self.has_input else iter(()),
                 fresh=index in self.fresh,
-                failure=_raised,
+                failure=lambda told: TaskFailed(told.decode()),
             ):
                 if partition == self.layout.reports:
                     self.reports.tell(record)
@@ -117,7 +117,3 @@ def _told(slot: int, error: BaseException) -> bytes:
     """What goes wrong in a round is told by the service, which knows the level."""
     failure = error if isinstance(error, TaskFailed) else task_failure(error, -1, slot)
     return str(failure).encode()
-
-
-def _raised(told: bytes) -> Exception:
-    return TaskFailed(told.decode())
