@@ -5,7 +5,7 @@ import threading
 from types import SimpleNamespace
 
 from sparkdrain.harness.restrictions import OperatedRestrictions
-from sparkdrain.rounds.sources.watch import Watch
+from sparkdrain.rounds.sources.restrictions import Watch
 
 DEADLINE = 30
 
@@ -147,7 +147,7 @@ def test_the_watch_interrupts_and_then_complains(caplog):
                 complained.set()
 
     listener = Listen()
-    logging.getLogger("sparkdrain.rounds.sources.watch").addHandler(listener)
+    logging.getLogger("sparkdrain.rounds.sources.restrictions").addHandler(listener)
     try:
         interrupt = lambda: bool(interrupted.set())
         with Watch("Topic", 0.01, 0.02, interrupt, lambda: "Behind") as watch:
@@ -156,7 +156,7 @@ def test_the_watch_interrupts_and_then_complains(caplog):
             assert complained.wait(DEADLINE)
             watch.end()
     finally:
-        logging.getLogger("sparkdrain.rounds.sources.watch").removeHandler(listener)
+        logging.getLogger("sparkdrain.rounds.sources.restrictions").removeHandler(listener)
     assert "try_claim" in caplog.text
     assert "the step at work is 'Behind'" in caplog.text
 
