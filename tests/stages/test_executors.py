@@ -44,7 +44,7 @@ class Cluster:
 
     def await_them(self, session: Session, monkeypatch, came=None) -> float:
         """How long it was waited for them."""
-        monkeypatch.setattr(executors, "_registered", self.registered)
+        monkeypatch.setattr(executors, "registered_executors", self.registered)
         await_executors(session, self, self.told.append, came, clock=lambda: self.now)
         return self.now
 

@@ -31,9 +31,9 @@ class Session:
         self.check()
         self.asked.append(number)
 
-    def summaries(self) -> list[SimpleNamespace]:
+    def summaries(self) -> list[tuple[SimpleNamespace, float]]:
         self.check()
-        return [SimpleNamespace(id=one) for one in self.there]
+        return [(SimpleNamespace(id=one), 0.0) for one in self.there]
 
     def end(self, ids: list[str]) -> None:
         self.there = [one for one in self.there if one not in ids]
@@ -46,7 +46,7 @@ class Session:
 @pytest.fixture
 def session(monkeypatch):
     monkeypatch.setattr(parking, "request_executors", Session.request)
-    monkeypatch.setattr(parking, "executor_summaries", Session.summaries)
+    monkeypatch.setattr(parking, "registered_executors", Session.summaries)
     monkeypatch.setattr(parking, "end_executors", Session.end)
     return Session("spark://host:7077", executor_instances="2")
 

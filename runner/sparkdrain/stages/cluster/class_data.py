@@ -93,7 +93,7 @@ def class_data_file(environ: Mapping[str, str], directory: Path | None = None) -
     if not _NOT_IN_PATHS.isdisjoint(str(file)):
         message = (
             f"Java cannot be told of class data in {file.parent}: for it, a space, a comma, a "
+            "colon or a quote ends the path. Use a Python environment in another place."
         )
-        message += "colon or a quote ends the path. Use a Python environment in another place."
         raise BadSetup(message)
     return file

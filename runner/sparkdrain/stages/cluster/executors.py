@@ -7,10 +7,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.graph.relative_paths import relative_paths
-from sparkdrain.hosts.executor import Executor
 from sparkdrain.stages.cluster.context import is_local
 from sparkdrain.stages.cluster.parking import expected, is_parked
-from sparkdrain.stages.spark.session import executor_summaries, started
+from sparkdrain.stages.spark.session import registered_executors, started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
     from pyspark import SparkContext
 
+    from sparkdrain.hosts.executor import Executor
     from sparkdrain.types import CancelToken
 
 _LOCAL_CLUSTER: Final = re.compile(r"local-cluster\[\s*(\d+)\s*,")
-_PORT: Final = re.compile(r":\d+$")
 _NONE_SECONDS: Final = 30.0
 _QUIET_SECONDS: Final = (1.0, 15.0)
 _LOOK_SECONDS: Final = 0.1
@@ -40,7 +39,7 @@ _HAZARDS: Final = {
 
 def executors(context: SparkContext) -> list[Executor]:
     """The executors that are alive; none for a local master, whose one executor is the driver."""
-    return [executor for executor, _ in _registered(context)]
+    return [executor for executor, _ in registered_executors(context)]
 
 
 def await_executors(
@@ -69,7 +68,7 @@ def await_executors(
     began = asked if is_parked(conf) else min(asked, started(context))
     seen: set[Executor] = set()
     while not cancel.is_cancelled():
-        found = dict(_registered(context))
+        found = dict(registered_executors(context))
         if came is not None and (new := [one for one in found if one not in seen]):
             seen.update(new)
             came(new)
@@ -121,14 +120,6 @@ def _expected(context: SparkContext) -> int | None:
     given = _LOCAL_CLUSTER.match(context.master)
     number = given[1] if given else expected(context.getConf())
     return int(number) if number else None
-
-
-def _registered(context: SparkContext) -> list[tuple[Executor, float]]:
-    """Each executor that is alive, with the time at which it came."""
-    return [
-        (Executor(_PORT.sub("", one.address), one.id), one.added)
-        for one in executor_summaries(context)
-    ]
 
 
 def lost_paths(context: SparkContext, pipeline: beam_runner_api_pb2.Pipeline) -> list[str]:

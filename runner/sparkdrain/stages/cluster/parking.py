@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sparkdrain.stages.cluster.masters import runs_here
 from sparkdrain.stages.spark.errors import JVM_LOST
-from sparkdrain.stages.spark.session import end_executors, executor_summaries, request_executors
+from sparkdrain.stages.spark.session import end_executors, registered_executors, request_executors
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -82,7 +82,7 @@ class ParkedExecutors:
             if self._are_wanted:
                 self._are_wanted = False
                 request_executors(self._context, 0)
-            if ids := [one.id for one in executor_summaries(self._context)]:
+            if ids := [one.id for one, _ in registered_executors(self._context)]:
                 end_executors(self._context, ids)
 
 
@@ -91,7 +91,7 @@ def kept_executors(context: SparkContext) -> list[str]:
     if (
         runs_here(context.master)
         or is_parked(context.getConf())
-        or not any(executor_summaries(context))
+        or not any(registered_executors(context))
     ):
         return []
     return [

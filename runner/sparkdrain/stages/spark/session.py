@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
+
+from sparkdrain.hosts.executor import Executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,29 +22,10 @@ _LOGGER = logging.getLogger(__name__)
 
 # The socket to a process that was killed may close before the process can be waited for.
 _END_SECONDS: Final = 2.0
+_PORT: Final = re.compile(r":\d+$")
 
 
-class ExecutorSummary(NamedTuple):
-    """An executor that Spark may give tasks to.
-
-    Attributes:
-        address: host and port.
-        id: what Spark calls it.
-        added: when it came, in seconds since the epoch.
-    """
-
-    address: str
-    id: str
-    added: float
-
-
-def _attempt(conf: SparkConf) -> SparkContext:
-    return SparkContext(conf=conf)
-
-
-def new_context(
-    conf: SparkConf, make: Callable[[SparkConf], SparkContext] = _attempt
-) -> SparkContext:
+def new_context(conf: SparkConf, make: Callable[..., SparkContext] = SparkContext) -> SparkContext:
     """A new context; tried once more if Spark got into its own way.
 
     On YARN the application master adds a filter to the pages of Spark's UI. If they start at that
@@ -55,12 +39,12 @@ def new_context(
         Py4JError: the context cannot be made.
     """
     try:
-        return make(conf)
+        return make(conf=conf)
     except Py4JError as error:
         if "java.util.ConcurrentModificationException" not in str(error):
             raise
         _LOGGER.warning("Spark failed because its own UI was changed at its start. Once more.")
-        return make(conf)
+        return make(conf=conf)
 
 
 def active_context() -> SparkContext | None:
@@ -109,13 +93,17 @@ def started(context: SparkContext) -> float:
     return float(context._jsc.sc().startTime()) / 1000
 
 
-def executor_summaries(context: SparkContext) -> Iterator[ExecutorSummary]:
-    """The executors that are alive and not excluded, without the driver."""
+def registered_executors(context: SparkContext) -> Iterator[tuple[Executor, float]]:
+    """The executors that are alive and not excluded, without the driver.
+
+    Each comes with the time at which it came, in seconds since the epoch.
+    """
     found: Any = context._jsc.sc().statusStore().executorList(True)
     for index in range(found.size()):
         one = found.apply(index)
         if one.id() != "driver" and not one.isExcluded():
-            yield ExecutorSummary(one.hostPort(), one.id(), one.addTime().getTime() / 1000)
+            executor = Executor(_PORT.sub("", one.hostPort()), one.id())
+            yield executor, one.addTime().getTime() / 1000
 
 
 def request_executors(context: SparkContext, number: int) -> None:
