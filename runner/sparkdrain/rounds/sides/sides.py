@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge, SideInput, Stage, TransformId
     from sparkdrain.rounds.context import Context
     from sparkdrain.side_inputs.windows import WindowedContent
-    from sparkdrain.stages.shards.input import Input, Source
+    from sparkdrain.stages.shards.inputs import Input, Source
     from sparkdrain.stages.shards.shard import Shard
     from sparkdrain.stages.shards.turn import Turn
 

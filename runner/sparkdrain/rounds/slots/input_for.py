@@ -22,8 +22,7 @@ from sparkdrain.rounds.sides.gate import Gate
 from sparkdrain.rounds.sources.restrictions import RestrictionInput
 from sparkdrain.rounds.stable import StableInput
 from sparkdrain.shuffle.coding import create_InputStream
-from sparkdrain.stages.shards.input import Input
-from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInput, begins_in
+from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInput, Input, begins_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.context import Context
     from sparkdrain.rounds.sides.sides import Sides
     from sparkdrain.rounds.stable import Coverage
-    from sparkdrain.stages.shards.input import Source
+    from sparkdrain.stages.shards.inputs import Source
     from sparkdrain.stages.shards.turn import Turn
 
 

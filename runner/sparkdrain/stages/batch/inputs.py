@@ -20,8 +20,7 @@ from sparkdrain.shuffle.group_by_key import WindowGroups
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.stages.batch.keyed_rounds import KeyedRounds
 from sparkdrain.stages.batch.lent_restrictions import LentRestrictions
-from sparkdrain.stages.shards.input import Input
-from sparkdrain.stages.shards.inputs import ElementInput, GroupInput
+from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, Input
 from sparkdrain.stages.shards.turn import Budget, Turn
 from sparkdrain.watermarks.frontier import BEGIN, END
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Stage
     from sparkdrain.stages.batch.state import SlotState
     from sparkdrain.stages.shards.codings import Codings
-    from sparkdrain.stages.shards.input import Source
+    from sparkdrain.stages.shards.inputs import Source
 
 
 def parts_of_turn() -> tuple[Turn, Turn]:

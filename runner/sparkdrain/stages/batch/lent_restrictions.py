@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from sparkdrain.shuffle.elements import mixed_run, read_runs
-from sparkdrain.stages.shards.input import Input
+from sparkdrain.stages.shards.inputs import Input
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.shards.input import Source
+    from sparkdrain.stages.shards.inputs import Source
     from sparkdrain.stages.shards.turn import Turn
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.harness import Harness
     from sparkdrain.lines.line import Endpoint
     from sparkdrain.shuffle.outbox import Outbox
-    from sparkdrain.stages.shards.input import Input, Source
+    from sparkdrain.stages.shards.inputs import Input, Source
     from sparkdrain.stages.telling.report import Warned
 
 
