@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.fnapi.harness import Wiring
@@ -86,31 +87,21 @@ class BatchSlot:
             TruncatedInput: not all of the input was there.
             Exception: whatever user code raises.
         """
-        failed = True
-        try:
-            stages = self._open()
+        with self._opened() as stages:
             self._start_harnesses()
             stages.take(records, self._complete)
             inputs = self._complete.verify()
             self._process(stages)
             self._finish(stages, inputs)
-            failed = False
-        finally:
-            self._close(failed=failed)
 
     def help(self, gift: Gift) -> None:
         """Process restrictions that another slot gave away; see ``run``."""
-        failed = True
         edge = EdgeId(gift.edge)
-        try:
-            stages = self._open(only=edge)
+        with self._opened(only=edge) as stages:
             stages.inputs[edge].take(memoryview(gift.payload))
             self._process(stages)
             # Should the giver be run again, what it gave must not count.
             self._finish(stages, {(self._level, gift.slot): gift.attempt})
-            failed = False
-        finally:
-            self._close(failed=failed)
 
     def _process(self, stages: Slot) -> None:
         """Give all inputs their turn, and end the bundles."""
@@ -146,16 +137,30 @@ class BatchSlot:
 
         return Lending(self._balancer, self._slot, self._outbox.attempt, give)
 
-    def _open(self, only: EdgeId | None = None) -> Slot:
-        self._stages = Slot(
-            self._plan,
-            self._level,
-            self._writers,
-            lambda stage: Shard(stage, self._make_harness, deferred=Residuals),
-            self._make_input,
-            only,
-        )
-        return self._stages
+    @contextmanager
+    def _opened(self, only: EdgeId | None = None) -> Iterator[Slot]:
+        """The stages of the level, or the one that an edge leads to; all is torn down in the end.
+
+        An error from there counts unless there was one before.
+        """
+        failed = True
+        try:
+            self._stages = Slot(
+                self._plan,
+                self._level,
+                self._writers,
+                lambda stage: Shard(stage, self._make_harness, deferred=Residuals),
+                self._make_input,
+                only,
+            )
+            yield self._stages
+            failed = False
+        finally:
+            self._handled = self.handled()  # while bundles are there to be asked
+            error = None if self._stages is None else self._stages.close(self._mergers.close)
+            self._state.close()
+            if error is not None and not failed:
+                raise error
 
     def _make_input(
         self, stage: Stage, transform: TransformId, edge: Edge | None, source: Source
@@ -223,24 +228,21 @@ class BatchSlot:
         outbox.end()
         for shard in stages.shards:
             shard.finalize()
-        self.report = self._report(stages, inputs)
-        outbox.send(outbox.layout.reports, encode_report(self._level, self._slot, self.report))
-
-    def _report(self, stages: Slot, inputs: dict[Producer, int]) -> bytes:
-        return SlotReport(
+        self.report = SlotReport(
             self._level,
             self._slot,
-            self._outbox.attempt,
+            outbox.attempt,
             inputs,
-            dict(self._outbox.side_bytes),
+            dict(outbox.side_bytes),
             stages.metrics(),
             sum(writer.elements for writer in self._writers.values()),
-            self._outbox.sent_bytes,
+            outbox.sent_bytes,
             sum(input_.spilled for input_ in stages.in_turn()),
             self._gifts,
             self.handled(),
             tuple(self._warned),
         ).encode()
+        outbox.send(outbox.layout.reports, encode_report(self._level, self._slot, self.report))
 
     def handled(self) -> int:
         """How many elements the busiest PCollection of each stage has had; from any thread."""
@@ -248,11 +250,3 @@ class BatchSlot:
         opened = [shard.opened for shard in shards]
         handled = sum(harness.handled() for harness in opened if harness is not None)
         return max(self._handled, handled)
-
-    def _close(self, *, failed: bool) -> None:
-        """Tear all bundles down. An error from there counts unless there was one before."""
-        self._handled = self.handled()  # while bundles are there to be asked
-        error = None if self._stages is None else self._stages.close(self._mergers.close)
-        self._state.close()
-        if error is not None and not failed:
-            raise error
