@@ -56,19 +56,6 @@ class LevelProgress:
         """How long it has run."""
         return 0.0 if self.began is None else (self.ended or now) - self.began
 
-    def tick(self, slot: int, elements: int) -> None:
-        """A slot at work says how many elements it has handled."""
-        if self.ended is None:
-            self.live[slot] = elements
-            self.elements = sum(self.live.values())
-
-    def end(self, reports: Sequence[SlotReport], now: float) -> None:
-        """Take that a level has ended; only now its figures are exact."""
-        self.ended = now
-        self.elements = sum(report.handled for report in reports)
-        self.shuffled = sum(report.sent_bytes for report in reports)
-        self.spilled = sum(report.spilled for report in reports)
-
 
 class JobProgress:
     """A job's levels; thread-safe.
@@ -101,13 +88,19 @@ class JobProgress:
     def tick(self, level: int, slot: int, elements: int) -> None:
         """A slot at work says how many elements it has handled."""
         with self._lock:
-            if level < len(self.levels):
-                self.levels[level].tick(slot, elements)
+            if level < len(self.levels) and self.levels[level].ended is None:
+                live = self.levels[level].live
+                live[slot] = elements
+                self.levels[level].elements = sum(live.values())
 
     def end(self, level: int, reports: Sequence[SlotReport]) -> None:
-        """A level has ended."""
+        """A level has ended; only now its figures are exact."""
         with self._lock:
-            self.levels[level].end(reports, self._clock())
+            ended = self.levels[level]
+            ended.ended = self._clock()
+            ended.elements = sum(report.handled for report in reports)
+            ended.shuffled = sum(report.sent_bytes for report in reports)
+            ended.spilled = sum(report.spilled for report in reports)
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
         """Number, steps, elements, rate and time of the levels around the present one."""
