@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.errors import BadSetup, HostMissing, WorkerLost
@@ -59,11 +59,11 @@ def call(
         BadSetup: the host could not be started.
         Exception: ``failure``'s, if the service failed.
     """
-    line = _reach(daemon, fresh=fresh)
-    feed = CallFeed(line.connection, request, records)
+    connection, reader, pid = _reach(daemon, fresh=fresh)
+    feed = CallFeed(connection, request, records)
     try:
         while True:
-            kind, table, payload = line.reader.frame()
+            kind, table, payload = reader.frame()
             if kind is FrameKind.DONE:
                 break
             if kind is FrameKind.FAILED:
@@ -72,21 +72,13 @@ def call(
         feed.end()
     except ConnectionEnded:
         feed.check()
-        raise _lost(daemon, line.pid) from None
+        raise _lost(daemon, pid) from None
     finally:
         feed.abandon()
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A connection to a host that waits for the request."""
-
-    connection: Connection
-    reader: FrameReader
-    pid: int
-
-
-def _reach(daemon: HostDaemon, *, fresh: bool) -> _Line:
+def _reach(daemon: HostDaemon, *, fresh: bool) -> tuple[Connection, FrameReader, int]:
+    """A connection to a host that waits for the request, what reads from it, the host's id."""
     for _ in range(_ATTEMPTS):
         connection: Connection | None = daemon.home.connect() or _connect_elsewhere(daemon)
         if connection is None and fresh:
@@ -96,7 +88,7 @@ def _reach(daemon: HostDaemon, *, fresh: bool) -> _Line:
             continue
         reader = FrameReader(connection)
         try:
-            return _Line(connection, reader, int(reader.payload(FrameKind.HELLO)))
+            return connection, reader, int(reader.payload(FrameKind.HELLO))
         except ConnectionEnded:  # It was about to end when we came.
             connection.close()
     raise _missing(daemon)

@@ -11,7 +11,6 @@ import selectors
 import signal
 import socket
 import sys
-from dataclasses import dataclass
 from typing import Final
 
 from sparkdrain.own_folder import remove_all
@@ -20,14 +19,6 @@ from sparkdrain.stages.workers.handover import Identity, close_all, import_alike
 
 _LEASH: Final = 0
 _STALLED_SECONDS: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Replacement:
-    """What a child is to be."""
-
-    identity: Identity
-    streams: list[int]
 
 
 class Nursery:
@@ -48,8 +39,12 @@ class Nursery:
         self._replaced: dict[int, socket.socket] = {}
         self._endings, self._ended = socket.socketpair()
 
-    def run(self) -> Replacement | None:
-        """Serve until the program has ended; each child comes back too, with what it is to be."""
+    def run(self) -> tuple[Identity, list[int]] | None:
+        """Serve until the program has ended.
+
+        Returns:
+            In each child, who it is to be, and with which streams. None when the program has ended.
+        """
         with contextlib.ExitStack() as restored, selectors.DefaultSelector() as selector:
             self._watch_children(restored)
             for source in (_LEASH, self._listener, self._endings):
@@ -70,7 +65,7 @@ class Nursery:
         signal.set_wakeup_fd(self._ended.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
-    def _answer(self) -> Replacement | None:
+    def _answer(self) -> tuple[Identity, list[int]] | None:
         with contextlib.ExitStack() as closing:
             try:
                 connection = closing.enter_context(self._listener.accept()[0])
@@ -82,7 +77,7 @@ class Nursery:
                 return None  # who gets no answer does without
             if child == 0:
                 self._let_go()
-                return Replacement(identity, streams)
+                return identity, streams
             close_all(streams)
             with contextlib.suppress(OSError):
                 connection.sendall(_number(child or daemon.REFUSED))
@@ -126,7 +121,8 @@ def _main(home: str, listening: int) -> None:
         # Spark's sockets are in there too. So not if this process fails: then the program lives.
         remove_all(home)
         return
-    replacement.identity.assume(replacement.streams)
+    identity, streams = replacement
+    identity.assume(streams)
     daemon.serve()
 
 

@@ -65,11 +65,6 @@ def use_jvm(gateway: Any) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
-def jvm() -> Any:
-    """The JVM of this process; there must be one."""
-    return SparkContext._jvm
-
-
 def spark_home() -> str:
     """The directory of the Spark whose scripts and jars this process uses."""
     return str(_find_spark_home())
