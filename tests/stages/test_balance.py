@@ -21,8 +21,7 @@ from sparkdrain.lines.server import TcpBind
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import mixed_run, read_runs
 from sparkdrain.stages.batch.balance import Balancer, FromLender, Lending, LendingSlot, choose
-from sparkdrain.stages.batch.inputs import parts_of_turn
-from sparkdrain.stages.batch.lent_restrictions import LentRestrictions
+from sparkdrain.stages.batch.inputs import LentRestrictions, parts_of_turn
 from tests.support.restrictions import UpTo
 
 BIND = TcpBind("127.0.0.1", "127.0.0.1")

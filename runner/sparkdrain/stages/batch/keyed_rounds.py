@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Edge
     from sparkdrain.graph.stateful import Stateful
-    from sparkdrain.stages.batch.state import SlotState
+    from sparkdrain.stages.batch.slot import SlotState
     from sparkdrain.stages.shards.codings import Codings
     from sparkdrain.stages.shards.inputs import Source
     from sparkdrain.stages.shards.turn import Turn

@@ -14,7 +14,6 @@ import sys
 import sysconfig
 import time
 import zipfile
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -71,11 +70,18 @@ def use_packages(
             to an end with it; names that process.
     """
     place = home / archive.stem
-    with _alone(place.with_suffix(".lock"), seconds + _LONGER_SECONDS):
+    try:
+        lock = file_lock.open_locked(place.with_suffix(".lock"), seconds + _LONGER_SECONDS)
+    except file_lock.LockKept as error:
+        message = f"{_FAILED}: another worker does not come to an end with it. {error}"
+        raise BadSetup(message) from error
+    try:
         if not (place / "complete").exists():
             shutil.rmtree(place, ignore_errors=True)
             _install(archive, place, run or partial(_run, time.monotonic() + seconds))
             (place / "complete").touch()
+    finally:
+        os.close(lock)
     staged = str(place / "staged")
     for path in (_site_packages(place), staged):
         if path not in sys.path:
@@ -132,19 +138,6 @@ def _see_installed(directory: Path) -> None:
     own = {library, os.path.join(library, "lib-dynload")}
     lines = [path for path in sys.path if os.path.isdir(path) and path not in own]
     (directory / "workers.pth").write_text("\n".join(lines) + "\n", "utf-8")
-
-
-@contextmanager
-def _alone(path: Path, seconds: float) -> Iterator[None]:
-    try:
-        descriptor = file_lock.open_locked(path, seconds)
-    except file_lock.LockKept as error:
-        message = f"{_FAILED}: another worker does not come to an end with it. {error}"
-        raise BadSetup(message) from error
-    try:
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _run(deadline: float, command: Sequence[str]) -> tuple[int, str]:
