@@ -40,8 +40,12 @@ from sparkdrain.stages.spark.session import (
     new_context,
     silence,
 )
-from sparkdrain.stages.spark.sockets import ENABLED, FOLDER, knows_folder
-from sparkdrain.stages.spark.versions import home_version, pyspark_version, version_of_master
+from sparkdrain.stages.spark.versions import (
+    home_version,
+    knows_setting,
+    pyspark_version,
+    version_of_master,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -82,6 +86,9 @@ _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.files", "spark.archives")
 _WITH_CONTAINERS = ("yarn", "k8s://")
 _WITH_WORKERS = ("spark://", "local-cluster")
 _LOCAL_FOLDERS = "spark.local.dir"
+_SOCKETS = "spark.python.unix.domain.socket.enabled"
+# Spark 4.1 and later have it.
+_SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 # They print what the user will be told anyway, with the user's own exception first.
 _SILENT = (
     "org.apache.spark.executor.Executor",
@@ -303,25 +310,25 @@ def _keep_sockets_private(conf: SparkConf) -> None:
     # containers the names of folders are often too long.
     reachable = master.startswith("local") or (forked and not master.startswith(_WITH_CONTAINERS))
     usual = os.environ.get("PYSPARK_UDS_MODE", "true" if reachable else "false")
-    if not knows_folder() or (conf.get(ENABLED, usual) or "").lower() != "true":
-        conf.set(ENABLED, "false")
+    if not knows_setting(_SOCKET_FOLDER) or (conf.get(_SOCKETS, usual) or "").lower() != "true":
+        conf.set(_SOCKETS, "false")
         return
-    if conf.get(FOLDER) is None:
+    if conf.get(_SOCKET_FOLDER) is None:
         try:
-            conf.set(FOLDER, own_folder())
+            conf.set(_SOCKET_FOLDER, own_folder())
         except OSError as error:
             _LOGGER.warning("Spark and Python talk by TCP, which is slower: %s.", error)
-            conf.set(ENABLED, "false")
+            conf.set(_SOCKETS, "false")
             return
-    elif not is_private(conf.get(FOLDER) or ""):
+    elif not is_private(conf.get(_SOCKET_FOLDER) or ""):
         _LOGGER.warning(
             "Other users may reach the sockets by which Spark runs Python code, and Spark asks "
             "for no secret there: %s=%s is not a folder of this user with mode 0700. Leave the "
             "setting out to have such a folder.",
-            FOLDER,
-            conf.get(FOLDER),
+            _SOCKET_FOLDER,
+            conf.get(_SOCKET_FOLDER),
         )
-    conf.set(ENABLED, "true")
+    conf.set(_SOCKETS, "true")
 
 
 def _jvm_properties(settings: SparkAsked, environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:

@@ -33,6 +33,11 @@ def pyspark_version() -> str:
     return str(pyspark.__version__)
 
 
+def knows_setting(name: str) -> bool:
+    """Whether this PySpark's own code reads a setting when it makes a context."""
+    return name in SparkContext._do_init.__code__.co_consts
+
+
 def home_version(home: str) -> str | None:
     """The version of the jars in a Spark's home; None if they are not where releases have them."""
     for jar in Path(home, "jars").glob("spark-core_*.jar"):
