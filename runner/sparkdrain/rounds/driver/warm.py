@@ -13,7 +13,7 @@ from sparkdrain.graph.plan import Plan
 from sparkdrain.harness.drain_hook import loaded_dofns
 from sparkdrain.rounds.slots import service  # noqa: F401 - workers load it with this module
 from sparkdrain.stages.cluster.ask import ask_in_group, stop_group
-from sparkdrain.stages.cluster.context import is_local
+from sparkdrain.stages.cluster.masters import runs_here
 from sparkdrain.stages.shards.codings import Codings
 from sparkdrain.stages.spark.exchange import Exchange, partitioner
 from sparkdrain.stages.workers.worker import worker
@@ -35,7 +35,7 @@ def warm_workers(context: SparkContext, slots: int, plan: Plan, preparation: Pre
     Workers load the job's DoFns, and read and write a shuffle. Hosts are forked from them. A driver
     that waits must not hold executors of a cluster, and has none to warm.
     """
-    if not is_local(context):
+    if not runs_here(context.master):
         return
     task = WarmUp(plan.encode(), preparation)
     parts = partitioner(context, slots, id(task))
