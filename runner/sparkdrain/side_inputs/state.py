@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apache_beam import coders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-    from sparkdrain.graph.plan import EdgeId, TransformId
+    from sparkdrain.graph.plan import Stage, TransformId
 
 
 class SideContent(Protocol):
@@ -35,10 +35,10 @@ class SideInputState:
 
     def __init__(
         self,
-        edges: Mapping[tuple[TransformId, str], EdgeId],
+        stage: Stage,
         open_file: Callable[[int], SideContent | None],
     ) -> None:
-        self._edges = edges
+        self._edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
         self._open = open_file
 
     def _content(self, transform_id: TransformId, tag: str) -> SideContent | None:

@@ -142,12 +142,11 @@ class RoundSlot:
                 script=(lambda: self._now) if context.plan.played else None,
             )
             return harness_outside(stage, wiring)
-        edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
         return StageBundle(
             stage,
             context.codings.components,
             self._writers,
-            SideInputState(edges, self.sides.content),
+            SideInputState(stage, self.sides.content),
             terms,
             compiled=context.options.compiled,
             changing_side_inputs=self.sides.change(stage),

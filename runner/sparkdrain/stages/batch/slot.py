@@ -199,12 +199,11 @@ class BatchSlot:
                 keep=self._is_needed_later(stage.environment),
             )
             return harness_outside(stage, wiring)
-        edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
         return StageBundle(
             stage,
             self._codings.components,
             self._writers,
-            SideInputState(edges, self._open_side_input),
+            SideInputState(stage, self._open_side_input),
             self._state.terms,
             compiled=self._options.compiled,
             async_steps=dict(self._options.async_steps),
