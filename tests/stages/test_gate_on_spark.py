@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 from pyspark import SparkContext
 
-from sparkdrain.stages.spark import gate
+from sparkdrain.stages.spark import exchange
 
 pytestmark = pytest.mark.spark
 
@@ -27,7 +27,7 @@ def ways(pipeline):
     p = pipeline()
     _ = p | beam.Create([1])
     p.run().wait_until_finish()
-    return gate.JvmGate(SparkContext.getOrCreate())
+    return exchange.JvmGate(SparkContext.getOrCreate())
 
 
 def at_once(ask, later=0.0):
@@ -66,6 +66,6 @@ def test_a_list_is_made_once(ways):
 
 
 def test_threads_that_come_at_one_time_get_one_gate(ways, monkeypatch):
-    monkeypatch.setattr(gate, "_GATES", {})
-    gates = at_once(lambda: gate.gate(SparkContext.getOrCreate()))
+    monkeypatch.setattr(exchange, "_GATES", {})
+    gates = at_once(lambda: exchange.gate(SparkContext.getOrCreate()))
     assert all(each is gates[0] for each in gates)

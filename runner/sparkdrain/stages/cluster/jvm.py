@@ -64,9 +64,7 @@ class Launched:
 
         They are removed with the JVM. The places themselves where no folder can be made.
         """
-        if self.folder is None:
-            return places
-        return _folders_in(self.folder, places)
+        return places if self.folder is None else _folders_in(self.folder, places)
 
     def remove_at_its_end(self) -> None:
         """Have the JVM remove its folders when it ends. Call this when Spark has started, or not.
