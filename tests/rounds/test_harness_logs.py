@@ -14,7 +14,7 @@ from sparkdrain.lines.server import TcpBind
 from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.rounds.slots.task import RoundTask
 from sparkdrain.shuffle.outbox import ShuffleLayout
-from sparkdrain.stages.telling import log_limit
+from sparkdrain.stages.telling import log_channel
 from sparkdrain.stages.telling.log_channel import log_server
 from sparkdrain.stages.workers.preparation import Preparation
 from tests.support.in_memory_rounds import DEFAULTS, plan_of
@@ -43,8 +43,8 @@ def told():
 def test_what_user_code_of_a_stream_logs_is_told_with_its_step_and_not_without_end(
     told, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(log_limit, "_OF_A_JOB", 20)
-    monkeypatch.setattr(log_limit, "_SECONDS", 3600.0)
+    monkeypatch.setattr(log_channel, "_OF_A_JOB", 20)
+    monkeypatch.setattr(log_channel, "_SECONDS", 3600.0)
     heard, endpoint = told
     pipeline = beam.Pipeline()
     _ = pipeline | beam.Impulse() | "Shout" >> beam.Map(shout)
