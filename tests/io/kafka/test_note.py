@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from histories import grown, unpacked
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -52,7 +53,7 @@ def test_a_zero_at_the_end_is_no_metadata():
 def history_of(records, owner=b"owner 1.", begun_at=0):
     history, stamps = History.begun(begun_at, owner), []
     for record in records:
-        history, stamp = history.grown(record)
+        history, stamp = grown(history, record)
         stamps.append(read_stamp(stamp))
     return history, stamps
 
@@ -80,7 +81,7 @@ def test_stamps_lead_from_one_to_the_next(records):
     assert stamps[0].before == History.begun(0, b"owner 1.").digest
     assert [stamp.before for stamp in stamps[1:]] == [stamp.after for stamp in stamps[:-1]]
     assert stamps[-1].after == history.digest
-    assert History.unpacked(history.packed()) == history
+    assert unpacked(history.packed()) == history
 
 
 def test_records_that_are_no_plain_tuples_have_digests_too():

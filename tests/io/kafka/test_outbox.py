@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from histories import grown
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ def histories(contents, owner=OWNER, begun_at=0):
     """The histories before, between and after these records; and the stamps of the records."""
     found, stamps = [History.begun(begun_at, owner)], []
     for content in contents:
-        history, stamp = found[-1].grown(ProducerRecord(None, b"%d" % content))
+        history, stamp = grown(found[-1], ProducerRecord(None, b"%d" % content))
         found.append(history)
         stamps.append(read_stamp(stamp))
     return found, stamps

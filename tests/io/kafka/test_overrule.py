@@ -11,7 +11,7 @@ from sparkdrain.errors import BadOption
 from sparkdrain.io.kafka import overrule
 from sparkdrain.io.kafka.note import Recorded
 from sparkdrain.io.kafka.outbox import Refusal
-from sparkdrain.io.kafka.overrule import SinkGroup, overruled, refusal
+from sparkdrain.io.kafka.overrule import overruled, refusal
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def test_what_has_no_name_or_no_day_is_refused(value):
 
 @pytest.mark.parametrize("verdict", Refusal)
 def test_a_refusal_names_group_reason_and_the_option_that_overrules_it(verdict):
-    text = refusal(verdict, SinkGroup("s=1", "s=1-4"), Recorded(7), 3, 5)
+    text = refusal(verdict, "s=1", "s=1-4", Recorded(7), 3, 5)
     assert text.startswith("'s=1-4' publishes nothing: ")
     option = text.rpartition(" --kafka_publish_anyway=")[2]
     assert names(option) == ["s=1"]

@@ -10,6 +10,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
+from histories import grown, unpacked
 
 from sparkdrain.io.kafka import ProducerRecord, WriteToKafka, patience
 from sparkdrain.io.kafka.client import Partition
@@ -60,7 +61,7 @@ def made(*contents, owner=OWNER, group=0, begun_at=0):
     elements, history = [], History.begun(begun_at, owner)
     for content in contents:
         of = None if content is END else record(content)
-        number, (history, stamp) = history.number, history.grown(of)
+        number, (history, stamp) = history.number, grown(history, of)
         of = ProducerRecord((stamp,), None) if of is None else of._replace(key=(stamp, of.key))
         elements.append((group, (number, of)))
     return elements
@@ -69,7 +70,7 @@ def made(*contents, owner=OWNER, group=0, begun_at=0):
 def history_of(*contents, owner=OWNER, begun_at=0):
     history = History.begun(begun_at, owner)
     for content in contents:
-        history, _ = history.grown(record(content))
+        history, _ = grown(history, record(content))
     return history
 
 
@@ -454,12 +455,12 @@ def test_a_group_that_begins_is_told_to_the_brokers(kafka):
     begin(kafka, History.begun(5, OTHER), OwnerStage.OVER, group=3)
     digest = note(kafka, "sink-3").digest
     number(cell, 1, group=3)
-    history = History.unpacked(cell.content)
+    history = unpacked(cell.content)
     begun = History.begun(5, history.owner)
     before = kafka.recorded["sink-3"]
     assert before.note() == Note(*begun[1:], OwnerStage.BEGUN, "orders", (OTHER, digest))
     assert before.number == 5
-    assert history == begun.grown(record(1))[0]
+    assert history == grown(begun, record(1))[0]
     assert history.owner != OTHER
 
 
@@ -467,7 +468,7 @@ def test_each_start_has_an_owner_of_its_own(kafka):
     cells = Cell(), Cell()
     for cell in cells:
         number(cell, 1)
-    one, other = (History.unpacked(cell.content) for cell in cells)
+    one, other = (unpacked(cell.content) for cell in cells)
     assert one.owner != other.owner
 
 
@@ -507,7 +508,7 @@ def test_a_group_may_begin_without_a_record(kafka):
     cell, timer = Cell(), Timer()
     begun = (0, ProducerRecord(None, None))
     assert list(Number(SINK).process(begun, Cell(), cell, timer)) == []
-    history = History.unpacked(cell.content)
+    history = unpacked(cell.content)
     assert kafka.recorded["sink-0"].note().owner == history.owner
     assert timer.time == GlobalWindow().max_timestamp()
     assert list(Number(SINK).process(begun, Cell(), cell, timer)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.io.kafka.client import NO_HEADERS
@@ -15,27 +16,25 @@ BYTES: Final = frozenset({bytes, type(None)})
 """The types of keys and values that need no coder."""
 
 
+@dataclass(frozen=True)
 class Encoding:
     """What becomes of an element.
 
-    Args:
+    Attributes:
         topic: where records go that do not say so themselves.
         key_coder: encodes keys; None for bytes.
         value_coder: encodes values; None for bytes.
     """
 
-    def __init__(
-        self, topic: str | None, key_coder: Coder | None, value_coder: Coder | None
-    ) -> None:
-        self._topic = topic
-        self._key_coder = key_coder
-        self._value_coder = value_coder
+    topic: str | None
+    key_coder: Coder | None
+    value_coder: Coder | None
 
     @property
     def plain_topic(self) -> str | None:
         """The topic, if pairs of bytes go there as they are."""
-        coded = self._key_coder is not None or self._value_coder is not None
-        return None if coded else self._topic
+        coded = self.key_coder is not None or self.value_coder is not None
+        return None if coded else self.topic
 
     def record(self, element: Any) -> ProducerRecord:
         """The record of an element, in bytes.
@@ -45,21 +44,21 @@ class Encoding:
         """
         if isinstance(element, ProducerRecord):
             key, value, topic, partition, timestamp, headers = element
-            topic = topic or self._topic
+            topic = topic or self.topic
         else:
             try:
                 key, value = element
             except (TypeError, ValueError):
                 msg = f"WriteToKafka takes pairs of key and value, or ProducerRecord: {element!r}"
                 raise KafkaWriteFailed(msg) from None
-            topic, partition, timestamp, headers = self._topic, None, None, NO_HEADERS
+            topic, partition, timestamp, headers = self.topic, None, None, NO_HEADERS
         if topic is None:
             msg = f"no topic for {element!r}: name one in WriteToKafka, or in the ProducerRecord"
             raise KafkaWriteFailed(msg)
-        if type(key) not in BYTES or self._key_coder is not None:
-            key = _encoded(key, self._key_coder, "key")
-        if type(value) not in BYTES or self._value_coder is not None:
-            value = _encoded(value, self._value_coder, "value")
+        if type(key) not in BYTES or self.key_coder is not None:
+            key = _encoded(key, self.key_coder, "key")
+        if type(value) not in BYTES or self.value_coder is not None:
+            value = _encoded(value, self.value_coder, "value")
         return ProducerRecord(key, value, topic, partition, timestamp, headers)
 
 

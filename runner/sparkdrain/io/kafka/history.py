@@ -55,19 +55,9 @@ class History(NamedTuple):
         """A history without records, whose first one gets ``number``."""
         return cls(number, owner, _digest((owner, number)))
 
-    def grown(self, record: ProducerRecord | None) -> tuple[History, bytes]:
-        """The history with one more record, or its end, and the stamp of that as bytes."""
-        _, stamp, state = grow(self.packed(), record)
-        return History.unpacked(state), stamp
-
     def packed(self) -> bytes:
         """The history as state."""
         return _pack(*self)
-
-    @classmethod
-    def unpacked(cls, state: bytes) -> History:
-        """What ``packed`` made bytes of."""
-        return cls(*_unpack(state))
 
 
 def grow(state: bytes, record: ProducerRecord | None) -> tuple[int, bytes, bytes]:

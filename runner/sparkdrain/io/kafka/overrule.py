@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final
 
@@ -57,23 +56,10 @@ class KafkaOptions(PipelineOptions):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SinkGroup:
-    """A group of a sink, as messages name it.
-
-    Attributes:
-        sink: the name of the sink.
-        ident: the transactional id of the group.
-    """
-
-    sink: str
-    ident: str
-
-
 def refusal(
-    verdict: Refusal, group: SinkGroup, recorded: Recorded | None, first: int, next_: int
+    verdict: Refusal, sink: str, ident: str, recorded: Recorded | None, first: int, next_: int
 ) -> str:
-    """Why a group publishes nothing, and what to do."""
+    """Why a group of a sink, with a transactional id, publishes nothing, and what to do."""
     note = None if recorded is None else recorded.note()
     why = _WHY[verdict].format(
         number=None if recorded is None else recorded.number,
@@ -83,8 +69,8 @@ def refusal(
     )
     today = _today().isoformat()
     return (
-        f"{group.ident!r} publishes nothing: {why}. To publish all the same what this job has, "
-        f"which may write records twice, start the job once with --{OPTION}={group.sink}={today}"
+        f"{ident!r} publishes nothing: {why}. To publish all the same what this job has, "
+        f"which may write records twice, start the job once with --{OPTION}={sink}={today}"
     )
 
 

@@ -22,7 +22,7 @@ _PAUSE: Final = 0.2  # seconds
 
 def patiently(
     step: Callable[[], T],
-    let_go: Callable[[], None],
+    let_go: Callable[[], None] = lambda: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
     """What ``step`` returns: brokers that are away are waited for.

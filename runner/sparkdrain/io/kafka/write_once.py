@@ -15,6 +15,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -34,7 +35,7 @@ from sparkdrain.io.kafka.errors import KafkaFailed, KafkaRefused
 from sparkdrain.io.kafka.history import OWNER_BYTES, History, RecordStamp, grow, read_stamp
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
 from sparkdrain.io.kafka.outbox import NumberedRecords, Refusal, decide, may_begin
-from sparkdrain.io.kafka.overrule import SinkGroup, overruled, refusal
+from sparkdrain.io.kafka.overrule import overruled, refusal
 from sparkdrain.io.kafka.patience import patiently
 from sparkdrain.io.kafka.records import ProducerRecord
 from sparkdrain.io.stable import OVERRULED, SINK, StableParDo
@@ -57,10 +58,11 @@ Numbered = tuple[int, tuple[int, ProducerRecord]]
 _BEGIN: Final = ProducerRecord(None, None)
 
 
+@dataclass(frozen=True)
 class Transactional:
     """How a sink reaches the brokers.
 
-    Args:
+    Attributes:
         settings: how a client reaches the brokers.
         name: what the user calls the sink; it and a group make a transactional id.
         topic: one that there is.
@@ -68,19 +70,11 @@ class Transactional:
         overruled: names of sinks that publish where the brokers' record speaks against it.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        name: str,
-        topic: str,
-        job: str = "",
-        overruled: Sequence[str] = (),
-    ) -> None:
-        self._settings = settings
-        self._name = name
-        self._topic = topic
-        self._job = job
-        self._overruled = overruled
+    settings: Settings
+    name: str
+    topic: str
+    job: str = ""
+    overruled: Sequence[str] = ()
 
     def told(self, options: PipelineOptions) -> Transactional:
         """The same, for a job with these options.
@@ -88,22 +82,17 @@ class Transactional:
         Raises:
             BadOption: they cannot be used.
         """
-        return Transactional(
-            self._settings,
-            self._name,
-            self._topic,
-            options.view_as(GoogleCloudOptions).job_name or "",
-            overruled(options),
-        )
+        job = options.view_as(GoogleCloudOptions).job_name or ""
+        return replace(self, job=job, overruled=overruled(options))
 
     def annotations(self) -> dict[str, str]:
         """Annotations of a transform, by which the runner refuses names that cannot be."""
-        return {SINK: self._name, OVERRULED: json.dumps(self._overruled)}
+        return {SINK: self.name, OVERRULED: json.dumps(self.overruled)}
 
     def open(self, group: int) -> Transactions:
         """The transactions of a group; no other producer can go on with its own from now on."""
-        client = choose.open_client(self._settings)
-        transactions = client.transactions(self.ident(group), Partition(self._topic, 0))
+        client = choose.open_client(self.settings)
+        transactions = client.transactions(self.ident(group), Partition(self.topic, 0))
         try:
             transactions.fence()
         except BaseException:
@@ -113,7 +102,7 @@ class Transactional:
 
     def ident(self, group: int) -> str:
         """The transactional id of a group."""
-        return f"{self._name}-{group}"
+        return f"{self.name}-{group}"
 
     def record(
         self, history: History, stage: OwnerStage, before: Recorded | None = None
@@ -121,7 +110,7 @@ class Transactional:
         """What the brokers are to know of a group; ``before``, where an owner begins."""
         note = None if before is None else before.note()
         behind = None if note is None else note.published
-        text = Note(history.owner, history.digest, stage, self._job, behind).text()
+        text = Note(history.owner, history.digest, stage, self.job, behind).text()
         return Recorded(history.number, text)
 
     def refuse(
@@ -132,13 +121,13 @@ class Transactional:
         Raises:
             KafkaRefused: it was not.
         """
-        name = SinkGroup(self._name, self.ident(group))
-        if self._name not in self._overruled:
-            raise KafkaRefused(refusal(verdict, name, recorded, first, next_))
+        ident = self.ident(group)
+        if self.name not in self.overruled:
+            raise KafkaRefused(refusal(verdict, self.name, ident, recorded, first, next_))
         _LOGGER.warning(
             "%r publishes although the brokers' record speaks against it (%s): "
             "records may be written twice. Leave out the option at the next start.",
-            name.ident,
+            ident,
             verdict.value,
         )
 
@@ -268,7 +257,7 @@ class Number(beam.DoFn):
         if number is not None:
             # An earlier release has begun here, and what it published is known by number.
             return History.begun(number, owner)
-        return patiently(partial(self._begin, group, owner), _nothing)
+        return patiently(partial(self._begin, group, owner))
 
     def _begin(self, group: int, owner: bytes) -> History:
         """Begin a history, and tell the brokers: later, a group without a record was forgotten."""
@@ -293,10 +282,6 @@ class Number(beam.DoFn):
                 number,
             )
         return history
-
-
-def _nothing() -> None:
-    """``_begin`` leaves nothing."""
 
 
 class Publish(beam.DoFn):
