@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.panes.window_state import WindowState
-from sparkdrain.panes.window_tables import StatesTogether
+from sparkdrain.panes.window_state import StatesTogether, WindowState
 from timers_state import MemoryStore, Overlay
 
 numbers = st.integers(-(1 << 63) + 1, (1 << 63) - 1)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.window import WindowFn
 
 from sparkdrain.panes.times import whole_millis
-from sparkdrain.panes.window_state import WindowState
-from sparkdrain.panes.window_tables import SeparateStates, StatesTogether
+from sparkdrain.panes.window_state import SeparateStates, StatesTogether, WindowState
 from timers_state import Domain
 
 if TYPE_CHECKING:
@@ -17,26 +17,22 @@ if TYPE_CHECKING:
 
     from sparkdrain.panes.rules import Rules
     from sparkdrain.panes.times import WindowTimes
-    from sparkdrain.panes.window_tables import WindowTable
+    from sparkdrain.panes.window_state import WindowTable
     from timers_state import KeyScope
 
 _VALUES, _TIMER = b"v", b"t"
 
 
+@dataclass(slots=True, eq=False)
 class OpenWindow:
     """A window of a key, with its state decoded."""
 
-    __slots__ = ("encoded", "gone", "is_new", "state", "times", "window")
-
-    def __init__(
-        self, encoded: bytes, window: Any, times: WindowTimes, state: WindowState, *, is_new: bool
-    ) -> None:
-        self.encoded = encoded
-        self.window = window
-        self.times = times
-        self.state = state
-        self.is_new = is_new
-        self.gone = False
+    encoded: bytes
+    window: Any
+    times: WindowTimes
+    state: WindowState
+    is_new: bool
+    gone: bool = False
 
 
 class KeyWindows:
@@ -138,7 +134,7 @@ class KeyWindows:
     def _add(self, encoded: bytes, data: bytes | None) -> OpenWindow:
         state = WindowState.decode(data) if data else WindowState([0] * self._rules.numbers)
         window, times = self._rules.window(encoded), self._rules.times(encoded)
-        found = OpenWindow(encoded, window, times, state, is_new=data is None)
+        found = OpenWindow(encoded, window, times, state, data is None)
         self._open[encoded] = found
         return found
 

@@ -28,12 +28,9 @@ class PaneValues:
     """
 
     def __init__(self, coder: coders.Coder, scratch: Callable[[], Path]) -> None:
-        self._values = ValueDecoder(coder).values
+        self.in_memory = ValueDecoder(coder).values
+        """The values in chunks, which are all in memory anyway."""
         self._scratch = scratch
-
-    def in_memory(self, chunks: list[bytes]) -> Any:
-        """The values in ``chunks``, which are all in memory anyway."""
-        return self._values(chunks)
 
     def of(self, chunks: Iterable[bytes]) -> Any:
         """The values in ``chunks``, which are read once; the result can be iterated repeatedly."""
@@ -46,4 +43,4 @@ class PaneValues:
                 file = ChunkFile(self._scratch())
                 kept = [file.append(early) for early in kept]
             kept.append(chunk if file is None else file.append(chunk))
-        return self._values(kept) if kept else []
+        return self.in_memory(kept) if kept else []

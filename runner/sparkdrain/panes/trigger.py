@@ -1,11 +1,23 @@
-"""What every trigger is: a machine over a few numbers."""
+"""Beam's triggers as machines over a few numbers, which is all that a window has of them.
+
+A trigger is a tree. Each node that remembers something owns a number. All of them
+are the state of the trigger in one window.
+
+The rules are those of the trigger classes of Beam's Python SDK, with one difference: these take a
+processing time for a watermark when a timer fires, and forget what waits for processing time when
+another part of the trigger fires. Here both times are always known, and what waits for processing
+time remembers until when.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 Numbers = list[int]
 """What a trigger remembers of one window; all zero as the window begins."""
+_AWAITS_END = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +66,151 @@ class Trigger:
     def wake(self, numbers: Numbers, after: int) -> int | None:
         """The first processing time later than ``after`` at which it must be asked."""
         return None
+
+
+class AfterEveryBundle(Trigger):
+    """Always, and what Beam makes of processing time behind a GroupByKey."""
+
+    fires_once = False
+
+    @override
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
+        return True
+
+
+class Never(Trigger):
+    """Leaves everything to the pane at the expiry of the window."""
+
+
+class Default(Trigger):
+    """Fires at the end of the window, and at once for what comes later."""
+
+    has_ontime_pane = True
+    fires_once = False
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    @override
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
+        numbers[self._index] = _AWAITS_END
+
+    @override
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
+        if moment.watermark < moment.end:
+            return False
+        numbers[self._index] = 0
+        return True
+
+    @override
+    def reset(self, numbers: Numbers) -> None:
+        numbers[self._index] = 0
+
+    @override
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
+        numbers[self._index] = max(other[self._index] for other in others)
+
+    @override
+    def awaits_end(self, numbers: Numbers) -> bool:
+        return numbers[self._index] != 0
+
+    @override
+    def end(self, numbers: Numbers) -> None:
+        numbers[self._index] = 0
+
+
+class AfterCount(Trigger):
+    """Once so many elements came."""
+
+    def __init__(self, index: int, count: int) -> None:
+        self._index = index
+        self._count = count
+
+    @override
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
+        numbers[self._index] += count
+
+    @override
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
+        return numbers[self._index] >= self._count
+
+    @override
+    def reset(self, numbers: Numbers) -> None:
+        numbers[self._index] = 0
+
+    @override
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
+        numbers[self._index] = sum(other[self._index] for other in others)
+
+
+class AfterProcessingTime(Trigger):
+    """Fires so long after the first element. Its number is that time plus one, or 0 before that."""
+
+    def __init__(self, index: int, delay: int) -> None:
+        self._index = index
+        self._delay = delay
+
+    @override
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
+        if not numbers[self._index]:
+            numbers[self._index] = max(0, moment.now + self._delay) + 1
+
+    @override
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
+        return 0 < numbers[self._index] <= moment.now + 1
+
+    @override
+    def reset(self, numbers: Numbers) -> None:
+        numbers[self._index] = 0
+
+    @override
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
+        waiting = [other[self._index] for other in others if other[self._index]]
+        numbers[self._index] = min(waiting, default=0)
+
+    @override
+    def wake(self, numbers: Numbers, after: int) -> int | None:
+        time = numbers[self._index] - 1
+        return time if time > max(after, -1) else None
+
+
+class Repeatedly(Trigger):
+    """Begins again when its part is finished."""
+
+    def __init__(self, part: Trigger) -> None:
+        self._part = part
+        self.has_ontime_pane = part.has_ontime_pane
+
+    @override
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
+        self._part.add(numbers, count, moment)
+
+    @override
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
+        return self._part.should_fire(numbers, moment)
+
+    @override
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
+        if self._part.fire(numbers, moment):
+            self._part.reset(numbers)
+        return False
+
+    @override
+    def reset(self, numbers: Numbers) -> None:
+        self._part.reset(numbers)
+
+    @override
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
+        self._part.merge(numbers, others)
+
+    @override
+    def awaits_end(self, numbers: Numbers) -> bool:
+        return self._part.awaits_end(numbers)
+
+    @override
+    def end(self, numbers: Numbers) -> None:
+        self._part.end(numbers)
+
+    @override
+    def wake(self, numbers: Numbers, after: int) -> int | None:
+        return self._part.wake(numbers, after)

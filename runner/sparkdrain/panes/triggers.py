@@ -12,7 +12,7 @@ from apache_beam.transforms.trigger import (
 from apache_beam.transforms.trigger import _Never as Never
 
 from sparkdrain.errors import Unsupported
-from sparkdrain.panes import trigger_leaves as leaves
+from sparkdrain.panes import trigger as machines
 from sparkdrain.panes.trigger_parts import AfterEnd, InTurn, Together
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _after_end(trigger: Any, numbers: Iterator[int]) -> Trigger:
 
 
 def _after_processing_time(trigger: Any, numbers: Iterator[int]) -> Trigger:
-    return leaves.AfterProcessingTime(next(numbers), round(trigger.delay * _MICROS))
+    return machines.AfterProcessingTime(next(numbers), round(trigger.delay * _MICROS))
 
 
 def _after_any(trigger: Any, numbers: Iterator[int]) -> Trigger:
@@ -67,14 +67,14 @@ def _after_any(trigger: Any, numbers: Iterator[int]) -> Trigger:
 
 
 _MACHINES: dict[type, Callable[[Any, Iterator[int]], Trigger]] = {
-    beam.DefaultTrigger: lambda _, numbers: leaves.Default(next(numbers)),
-    beam.Always: lambda _, __: leaves.AfterEveryBundle(),
-    AfterSynchronizedProcessingTime: lambda _, __: leaves.AfterEveryBundle(),
-    Never: lambda _, __: leaves.Never(),
-    beam.AfterCount: lambda trigger, numbers: leaves.AfterCount(next(numbers), trigger.count),
+    beam.DefaultTrigger: lambda _, numbers: machines.Default(next(numbers)),
+    beam.Always: lambda _, __: machines.AfterEveryBundle(),
+    AfterSynchronizedProcessingTime: lambda _, __: machines.AfterEveryBundle(),
+    Never: lambda _, __: machines.Never(),
+    beam.AfterCount: lambda trigger, numbers: machines.AfterCount(next(numbers), trigger.count),
     beam.AfterProcessingTime: _after_processing_time,
     beam.AfterWatermark: _after_end,
-    beam.Repeatedly: lambda trigger, numbers: leaves.Repeatedly(
+    beam.Repeatedly: lambda trigger, numbers: machines.Repeatedly(
         _compiled(trigger.underlying, numbers)
     ),
     beam.AfterAny: _after_any,

@@ -15,12 +15,10 @@ from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.trigger import _Never as Never
 from typing_extensions import override
 
-from sparkdrain.panes.arrivals import values_in
+from sparkdrain.panes.arrivals import Passing, values_in
 from sparkdrain.panes.ending_window import EndingWindow
 from sparkdrain.panes.grouping import Closing, Grouping
-from sparkdrain.panes.pane_batches import PaneBatches
 from sparkdrain.panes.pane_values import PaneValues
-from sparkdrain.panes.passing import Passing
 from sparkdrain.panes.times import BEGIN, END, whole_millis
 from sparkdrain.shuffle.grouped_blocks import encode_groups
 from sparkdrain.shuffle.merging import GroupMerger
@@ -91,12 +89,7 @@ class WindowEndGrouping(Grouping):
 
     @override
     def advance(self, frontier: int, now: int, budget: PaneBudget) -> Iterator[PaneBatch]:
-        batches = PaneBatches()
-        for context, pairs, size in self._ended(frontier, budget):
-            batches.add(context, pairs, size)
-            if batches.size >= _BATCH_BYTES:
-                yield from batches.take_all()
-        yield from batches.take_all()
+        yield from _together(self._ended(frontier, budget))
         for group, timer in self._due(Domain.EXPIRY, frontier, budget):
             yield from self._expire(group, self._enter(timer.window))
         self._forget_ended()
@@ -280,6 +273,30 @@ class WindowEndGrouping(Grouping):
             scope.forget()
         else:
             scope.forget_window(section)
+
+
+def _together(ended: Iterable[EndedPairs]) -> Iterator[PaneBatch]:
+    """Batches of some megabytes, of pairs that come with the same object.
+
+    A stage pays for each batch. A key group gives the panes of all its windows, one window after
+    the other: without this, each batch would have the few keys of one group in one window. The
+    windows of a key stay in the order of their ends.
+    """
+    # By identity, which is cheap. The table keeps the object, so no other one has its number.
+    by_context: dict[int, PaneBatch] = {}
+    total = 0
+    for context, pairs, size in ended:
+        _, gathered = by_context.setdefault(id(context), (context, []))
+        gathered += pairs
+        total += size
+        if total >= _BATCH_BYTES:
+            yield from _earliest_first(by_context)
+            by_context, total = {}, 0
+    yield from _earliest_first(by_context)
+
+
+def _earliest_first(by_context: dict[int, PaneBatch]) -> list[PaneBatch]:
+    return sorted(by_context.values(), key=lambda batch: batch[0].timestamp)
 
 
 def _loaded(chunks: list[Any]) -> Iterator[bytes]:

@@ -1,17 +1,22 @@
-"""What is kept of one window of one key beside its values, and how it is written down."""
+"""What is kept of the windows of a key beside their values, and where it is."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from sparkdrain.panes.trigger import Numbers
+    from timers_state import KeyScope
 
 _HEAD = struct.Struct(">BIIqqqqHI")
 _NOT_SET = -(1 << 63)
 _FINISHED, _FRESH = 1, 2
+_STATE = b"w"
+_SIZES = struct.Struct(">II")
 
 
 @dataclass(slots=True)
@@ -64,3 +69,104 @@ class WindowState:
             on_time,
             *(None if time == _NOT_SET else time for time in (hold, event, wake, held)),
         )
+
+
+class WindowTable(Protocol):
+    """States by encoded window."""
+
+    def get(self, window: bytes) -> bytes | None:
+        """The state of a window, None if it has none."""
+
+    def put(self, window: bytes, state: bytes) -> None:
+        """Keep the state of a window."""
+
+    def remove(self, window: bytes) -> None:
+        """The window has no state anymore."""
+
+    def windows(self) -> list[bytes]:
+        """All windows that have one; of merging windows only."""
+
+    def flush(self) -> None:
+        """Write down what was changed."""
+
+
+class SeparateStates(WindowTable):
+    """Windows that know nothing of each other: a value for each."""
+
+    def __init__(self, scope: KeyScope) -> None:
+        self._scope = scope
+
+    @override
+    def get(self, window: bytes) -> bytes | None:
+        return self._scope.value(_STATE, window).get()
+
+    @override
+    def put(self, window: bytes, state: bytes) -> None:
+        self._scope.value(_STATE, window).set(state)
+
+    @override
+    def remove(self, window: bytes) -> None:
+        self._scope.value(_STATE, window).clear()
+
+    @override
+    def windows(self) -> list[bytes]:
+        raise NotImplementedError
+
+    @override
+    def flush(self) -> None:
+        pass
+
+
+class StatesTogether(WindowTable):
+    """Windows that may merge, so that all are looked at anyway: one value for all."""
+
+    def __init__(self, scope: KeyScope) -> None:
+        self._value = scope.value(_STATE)
+        self._states = _decode(self._value.get() or b"")
+        self._changed = False
+
+    @override
+    def get(self, window: bytes) -> bytes | None:
+        return self._states.get(window)
+
+    @override
+    def put(self, window: bytes, state: bytes) -> None:
+        self._states[window] = state
+        self._changed = True
+
+    @override
+    def remove(self, window: bytes) -> None:
+        self._changed |= self._states.pop(window, None) is not None
+
+    @override
+    def windows(self) -> list[bytes]:
+        return list(self._states)
+
+    @override
+    def flush(self) -> None:
+        if not self._changed:
+            return
+        if self._states:
+            self._value.set(_encode(self._states))
+        else:
+            self._value.clear()
+
+
+def _encode(states: dict[bytes, bytes]) -> bytes:
+    parts: list[bytes] = []
+    for window, state in states.items():
+        parts += (_SIZES.pack(len(window), len(state)), window, state)
+    return b"".join(parts)
+
+
+def _decode(data: bytes) -> dict[bytes, bytes]:
+    states = {}
+    at = 0
+    while at < len(data):
+        window_size, state_size = _SIZES.unpack_from(data, at)
+        at += _SIZES.size
+        window = data[at : at + window_size]
+        at += window_size
+        states[window] = data[at : at + state_size]
+        at += state_size
+    return states
