@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from round_driver import SECOND, Firings, Rounds
 from windowings import combiners, frontiers, modes, rounds, triggers, window_fns
 
-from sparkdrain.panes.ending_window import EndingWindow
 from sparkdrain.panes.grouping import Closing
 from sparkdrain.panes.times import END
+from sparkdrain.panes.window_ends import EndingWindow
 from tests.support.counting_store import CountingStore
 from timers_state.store.round_store import RoundStore
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from sparkdrain.panes.group_keys import group_keys, groups_of
-from sparkdrain.shuffle.grouped_blocks import decode_groups
+from sparkdrain.shuffle.grouped_blocks import split_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,51 +21,44 @@ _MOST_BYTES = 16 << 20
 _OVERHEAD = 140
 
 
-class BlockSorter:
+def sorted_out(
+    payloads: Iterable[bytes], memory_bytes: int
+) -> Iterator[tuple[bytes, bytes, Groups]]:
     """Sorts blocks by window and key group, some megabytes at a time.
 
     Args:
         memory_bytes: how much to sort at a time, at most.
+
+    Returns:
+        Section, the key that stands for the key group, and the group's keys and chunks.
     """
-
-    def __init__(self, memory_bytes: int) -> None:
-        self._most = min(memory_bytes, _MOST_BYTES)
-
-    def sorted_out(self, payloads: Iterable[bytes]) -> Iterator[tuple[bytes, bytes, Groups]]:
-        """Section, the key that stands for the key group, and the group's keys and chunks."""
-        tables: dict[bytes, dict[int, Groups]] = {}
-        size = 0
-        for payload in payloads:
-            section, pairs = decode_groups(payload)
-            table = tables.get(section)
-            if table is None:
-                table = tables[section] = defaultdict(_no_groups)
-            size += len(payload) + _OVERHEAD * self._sort(table, list(pairs))
-            if size >= self._most:
-                yield from self._out_of(tables)
-                tables = {}
-                size = 0
-        yield from self._out_of(tables)
-
-    def _sort(self, table: dict[int, Groups], pairs: list[tuple[bytes, bytes]]) -> int:
-        groups = groups_of([key for key, _ in pairs])
-        for group, (key, chunk) in zip(groups, pairs, strict=True):
-            keys, chunks = table[group]
-            keys.append(key)
-            chunks.append(chunk)
-        return len(pairs)
-
-    def _out_of(
-        self, tables: dict[bytes, dict[int, Groups]]
-    ) -> Iterator[tuple[bytes, bytes, Groups]]:
-        names = group_keys()
-        for section, table in tables.items():
-            for group in sorted(table):
-                yield section, names[group], table[group]
+    most = min(memory_bytes, _MOST_BYTES)
+    tables: dict[bytes, dict[int, Groups]] = {}
+    size = 0
+    for payload in payloads:
+        section, keys, chunks = split_groups(payload)
+        table = tables.get(section)
+        if table is None:
+            table = tables[section] = defaultdict(lambda: ([], []))
+        for group, key, chunk in zip(groups_of(keys), keys, chunks, strict=True):
+            of_group = table[group]
+            of_group[0].append(key)
+            of_group[1].append(chunk)
+        size += len(payload) + _OVERHEAD * len(keys)
+        if size >= most:
+            yield from _by_group(tables)
+            tables = {}
+            size = 0
+    yield from _by_group(tables)
 
 
-def _no_groups() -> Groups:
-    return [], []
+def _by_group(
+    tables: dict[bytes, dict[int, Groups]],
+) -> Iterator[tuple[bytes, bytes, Groups]]:
+    names = group_keys()
+    for section, table in tables.items():
+        for group in sorted(table):
+            yield section, names[group], table[group]
 
 
 class Passing:

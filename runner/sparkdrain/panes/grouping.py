@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sparkdrain.panes.arrivals import BlockSorter
 from sparkdrain.panes.round_blocks import RoundBlocks
 from sparkdrain.panes.times import BEGIN
 from sparkdrain.shuffle.keys import key_codec
@@ -91,7 +90,7 @@ class Grouping(ABC):
         self._overlay = terms.overlay
         self._state_id = terms.state_id
         self._blocks = RoundBlocks(terms.memory_bytes, terms.scratch)
-        self._arrivals = BlockSorter(terms.memory_bytes)
+        self._memory_bytes = terms.memory_bytes
         self._dropped = 0
         self.dropped = 0
 

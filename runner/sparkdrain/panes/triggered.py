@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-from apache_beam.transforms.window import TimestampCombiner
+from apache_beam.transforms.window import IntervalWindow, TimestampCombiner
 from typing_extensions import override
 
-from sparkdrain.panes.arrivals import values_in
+from sparkdrain.panes.arrivals import sorted_out, values_in
 from sparkdrain.panes.firing import PaneFiring
 from sparkdrain.panes.grouping import Grouping
 from sparkdrain.panes.key_windows import KeyWindows
 from sparkdrain.panes.pane_values import PaneValues
 from sparkdrain.panes.rules import Rules
-from sparkdrain.panes.sessions import sessions_of
-from sparkdrain.panes.times import BEGIN, END, whole_millis
+from sparkdrain.panes.times import BEGIN, END, timestamp, whole_millis
 from sparkdrain.panes.trigger import Moment
 from timers_state import Domain
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _COUNT = struct.Struct(">i")
 # Values of a pane may take some megabytes.
 _BATCH = 64
+# As Beam's coder has them; the public properties make an object each.
+_SPAN = attrgetter("_start_micros", "_end_micros")
 
 
 def needs_no_times(windowing: Any) -> bool:
@@ -100,7 +102,7 @@ class TriggeredGrouping(Grouping):
             yield context, pairs
 
     def _processed(self, frontier: int, now: int) -> Iterator[tuple[bytes, Pane]]:
-        for section, _, groups in self._arrivals.sorted_out(self._blocks.take_all()):
+        for section, _, groups in sorted_out(self._blocks.take_all(), self._memory_bytes):
             if self._by_window and frontier >= self._rules.times(section).expiry:
                 self.dropped += values_in(groups[1])
                 continue
@@ -216,7 +218,7 @@ class TriggeredGrouping(Grouping):
         encode, times = self._rules.encode_window, self._rules.times
         if self._rules.sessions and len(elements) > 1:
             ended = END if frontier == END else frontier - self._rules.lateness
-            sessions, expired = sessions_of(elements, ended + 1)
+            sessions, expired = _sessions_of(elements, ended + 1)
             self.dropped += expired
             return {encode(window): members for window, members in sessions.items()}
         arrived: dict[bytes, list[Any]] = {}
@@ -231,3 +233,35 @@ class TriggeredGrouping(Grouping):
                 else:
                     arrived[encoded] = [element]
         return arrived
+
+
+def _sessions_of(elements: list[Any], earliest_end: int) -> tuple[dict[Any, list[Any]], int]:
+    """The sessions that elements with windows of Beam's ``Sessions`` make, and their elements.
+
+    So they are united before a trigger looks at one of them. Sessions that only touch do not
+    unite, as with Beam.
+
+    Args:
+        elements: windowed values.
+        earliest_end: elements whose own window ends before this, in microseconds, are left out.
+
+    Returns:
+        Elements by window, and how many were left out.
+    """
+    spans = [(*_SPAN(window), element) for element in elements for window in element.windows]
+    live = [span for span in spans if span[1] >= earliest_end]
+    live.sort(key=itemgetter(0))
+    sessions: dict[Any, list[Any]] = {}
+    members: list[Any] = []
+    first = last = 0
+    for start, end, element in live:
+        if members and start < last:
+            last = max(last, end)
+            members.append(element)
+            continue
+        if members:
+            sessions[IntervalWindow(timestamp(first), timestamp(last))] = members
+        first, last, members = start, end, [element]
+    if members:
+        sessions[IntervalWindow(timestamp(first), timestamp(last))] = members
+    return sessions, len(spans) - len(live)

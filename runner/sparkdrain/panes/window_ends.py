@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.trigger import _Never as Never
+from apache_beam.transforms.window import WindowedValue
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 from typing_extensions import override
 
-from sparkdrain.panes.arrivals import Passing, values_in
-from sparkdrain.panes.ending_window import EndingWindow
+from sparkdrain.panes.arrivals import Passing, sorted_out, values_in
 from sparkdrain.panes.grouping import Closing, Grouping
 from sparkdrain.panes.pane_values import PaneValues
-from sparkdrain.panes.times import BEGIN, END, whole_millis
+from sparkdrain.panes.times import BEGIN, END, WindowTimes, whole_millis
+from sparkdrain.shuffle.group_by_key import in_millis
 from sparkdrain.shuffle.grouped_blocks import encode_groups
 from sparkdrain.shuffle.merging import GroupMerger
 from timers_state import Domain
@@ -36,12 +38,38 @@ _BATCH_BYTES = 4 << 20
 _PAIR_BYTES = 2048
 _MOST_PASSING = 64 << 20
 _WINDOWS_REMEMBERED = 256
+# A late pane of a key has the next number; a window that takes late elements for days has many.
+_PANES_REMEMBERED = 16
 _PANES = struct.Struct(">I")
 _VALUES, _PANES_TAG, _TIMER = b"v", b"p", b"t"
 _CLOSED = b""
 
 EndedPairs = tuple[Any, list[Any], int]
 """What goes with some pairs, the pairs, and their size in memory."""
+
+
+class EndingWindow:
+    """A window whose panes wait for its end: when it fires, and what goes with its panes.
+
+    Args:
+        section: the window, encoded.
+        lateness: what is allowed, in microseconds.
+        at_expiry: whether its only pane comes when it expires.
+    """
+
+    def __init__(self, section: bytes, window: Any, lateness: int, at_expiry: bool) -> None:
+        self.section = section
+        self.times = WindowTimes(window, lateness)
+        self.fires = self.times.expiry if at_expiry else self.times.end
+        self._window = window
+        self.context = lru_cache(_PANES_REMEMBERED)(self._context)
+        """What goes with a pane: the same object for the same pane of every key."""
+
+    def _context(self, index: int, *, on_time: bool, last: bool) -> Any:
+        timing = PaneInfoTiming.ON_TIME if on_time else PaneInfoTiming.LATE
+        info = PaneInfo(index == 0, last, timing, index, index)
+        end = in_millis(self._window.max_timestamp())
+        return WindowedValue(None, end, (self._window,), info)
 
 
 class WindowEndGrouping(Grouping):
@@ -55,7 +83,6 @@ class WindowEndGrouping(Grouping):
         super().__init__(terms)
         self._decode_window = terms.coding.window.get_impl().decode
         self._values = PaneValues(terms.coding.coder, terms.scratch)
-        self._memory_bytes = terms.memory_bytes
         self._scratch = terms.scratch
         self._lateness = terms.windowing.allowed_lateness.micros
         # Never only closes windows; AfterWatermark closes a window with its first pane.
@@ -71,7 +98,7 @@ class WindowEndGrouping(Grouping):
     def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[PaneBatch]:
         if self._first(Domain.EVENT) is None:
             self._waiting = {}
-        for section, group, groups in self._arrivals.sorted_out(self._blocks.take_all()):
+        for section, group, groups in sorted_out(self._blocks.take_all(), self._memory_bytes):
             window = self._enter(section)
             if frontier < window.fires:
                 if not self._passes(group, window, groups, ahead):
