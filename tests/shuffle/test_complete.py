@@ -45,19 +45,7 @@ def records_of(sent: dict) -> list[bytes]:
 def verdict(records: list[bytes]) -> dict:
     """What a shard that reads ``records`` comes to."""
     complete = Completeness(PRODUCERS)
-    for record in records:
-        message = decode(record)
-        if isinstance(message, EndMessage):
-            complete.saw_end(message)
-        else:
-            assert isinstance(message, Block)
-            complete.saw_block(
-                message.level,
-                message.producer,
-                message.edge,
-                message.sequence,
-                len(message.payload),
-            )
+    assert all(isinstance(block, Block) for block in complete.blocks(records))
     return complete.verify()
 
 
@@ -175,7 +163,8 @@ def test_a_second_end_of_a_producer_is_an_error():
 def ended(**ends):
     complete = Completeness(frozenset((0, slot) for slot in range(len(ends))))
     for slot, (frontiers, drain) in enumerate(ends.values()):
-        complete.saw_end(EndMessage(0, slot, 9, 0, 0, frontiers, drain))
+        end = encode_end(EndMessage(0, slot, 9, 0, 0, frontiers, drain))
+        assert list(complete.blocks([end])) == []
     return complete
 
 

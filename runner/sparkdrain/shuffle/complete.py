@@ -41,31 +41,21 @@ class Completeness:
         for record in records:
             message = decode(record)
             if isinstance(message, EndMessage):
-                self.saw_end(message)
+                key = (message.level, message.producer)
+                if key in self._ends:
+                    msg = f"slot {key[1]} of level {key[0]} ended twice"
+                    raise TruncatedInput(msg)
+                self._ends[key] = message
             elif isinstance(message, Block):
-                size = len(message.payload)
-                self.saw_block(
-                    message.level, message.producer, message.edge, message.sequence, size
-                )
+                self._count(message)
                 yield message
 
-    def saw_block(self, level: int, producer: int, edge: int, sequence: int, size: int) -> None:
-        """Count a block of ``size`` payload bytes."""
-        key = (level, producer)
+    def _count(self, block: Block) -> None:
+        key = (block.level, block.producer)
         self._blocks[key] = self._blocks.get(key, 0) + 1
-        self._checksums[key] = chain_checksum(self._checksums.get(key, 0), edge, sequence, size)
-
-    def saw_end(self, message: EndMessage) -> None:
-        """Count an end message.
-
-        Raises:
-            TruncatedInput: the same producer ended twice.
-        """
-        key = (message.level, message.producer)
-        if key in self._ends:
-            msg = f"slot {key[1]} of level {key[0]} ended twice"
-            raise TruncatedInput(msg)
-        self._ends[key] = message
+        self._checksums[key] = chain_checksum(
+            self._checksums.get(key, 0), block.edge, block.sequence, len(block.payload)
+        )
 
     def frontiers(self) -> dict[int, int]:
         """The frontier of each edge: the least of those that its producers told."""
