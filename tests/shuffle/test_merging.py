@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkdrain.shuffle import group_parts
+from sparkdrain.shuffle import merging
 from sparkdrain.shuffle.chunk_file import ChunkFile
 from sparkdrain.shuffle.grouped_blocks import cuts, encode_groups
 from sparkdrain.shuffle.merging import GroupMerger
@@ -64,7 +64,7 @@ def test_each_group_comes_out_once_and_whole(way, tmp_path_factory, blocks, budg
 
 
 def test_a_key_larger_than_memory_and_than_a_piece_is_read_from_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(group_parts, "_PIECE_BYTES", 1000)
+    monkeypatch.setattr(merging, "_PIECE_BYTES", 1000)
     merger = GroupMerger(4 << 20, lambda: tmp_path)
     chunks = [bytes([number]) * 100_000 for number in range(200)]
     for number, chunk in enumerate(chunks):
