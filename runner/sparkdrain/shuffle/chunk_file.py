@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
+@dataclass(slots=True, eq=False)
 class Extent:
     """A chunk on disk."""
 
-    __slots__ = ("_file", "_offset", "_size")
-
-    def __init__(self, file: ChunkFile, offset: int, size: int) -> None:
-        self._file = file
-        self._offset = offset
-        self._size = size
+    _file: ChunkFile
+    _offset: int
+    _size: int
 
     def __len__(self) -> int:
         return self._size

@@ -6,15 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from apache_beam import coders
-from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
-
-__all__ = [
-    "ElementCoding",
-    "create_InputStream",
-    "create_OutputStream",
-    "immutable_values",
-    "metadata_coder",
-]
 
 _IMMUTABLE_CODERS = (
     coders.BytesCoder,

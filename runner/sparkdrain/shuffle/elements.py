@@ -8,13 +8,15 @@ timestamp, windows and pane; in a MIXED run each element carries its own.
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.shuffle.coding import ElementCoding, create_OutputStream
+from apache_beam.coders.coder_impl import create_OutputStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.shuffle.outbox import Outbox, SparkPartition
 
 _RUN = struct.Struct(">BIII")
@@ -25,18 +27,16 @@ _SHORT_RUN = 8
 _LONGEST_TURN = 512
 
 
+@dataclass(slots=True, eq=False)
 class _Buffer:
     """The runs collected for one target."""
 
-    __slots__ = ("context", "count", "partition", "runs", "size", "stream")
-
-    def __init__(self, partition: SparkPartition) -> None:
-        self.partition = partition
-        self.runs: list[bytes] = []
-        self.size = 0
-        self.stream = create_OutputStream()
-        self.count = 0
-        self.context: Any = None
+    partition: SparkPartition
+    runs: list[bytes] = field(default_factory=list)
+    size: int = 0
+    stream: Any = field(default_factory=create_OutputStream)
+    count: int = 0
+    context: Any = None
 
 
 class ElementWriter:

@@ -90,10 +90,8 @@ def cuts(chunks: Sequence[bytes], limit: int) -> list[tuple[int, int]]:
 
 def part_of_slot(payload: bytes, slot: int, slots: int) -> bytes:
     """The payload for those keys that one of ``slots`` has; empty if there are none."""
-    section, pairs = decode_groups(payload)
-    groups = list(pairs)
-    owners = Owners(range(slots)).of([key for key, _ in groups])
-    mine = [pair for pair, owner in zip(groups, owners, strict=True) if owner == slot]
+    section, keys, chunks = split_groups(payload)
+    mine = [at for at, owner in enumerate(Owners(range(slots)).of(keys)) if owner == slot]
     if not mine:
         return b""
-    return encode_groups(section, [key for key, _ in mine], [chunk for _, chunk in mine])
+    return encode_groups(section, [keys[at] for at in mine], [chunks[at] for at in mine])

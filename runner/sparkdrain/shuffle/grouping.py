@@ -10,6 +10,8 @@ import itertools
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
+from apache_beam import coders
+
 from sparkdrain.shuffle.coding import IMMUTABLE_TYPES, immutable_values
 from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.keys import refuse_pair
@@ -55,8 +57,6 @@ class GroupWriter:
         route: Router,
         block_bytes: int,
     ) -> None:
-        from apache_beam import coders  # noqa: PLC0415 - only its list coder
-
         self._sender = GroupSender(edge, encode_key, outbox, route, block_bytes)
         self._encode_key = encode_key
         self._encode_value = value_coder.get_impl().encode_nested
@@ -229,8 +229,6 @@ class KeyedWriter:
     def __init__(
         self, sender: GroupSender, encode_key: KeyEncode, value: Any, window: Any, few: int = 0
     ) -> None:
-        from apache_beam import coders  # noqa: PLC0415 - only its coder of windowed values
-
         self._sender = sender
         self._encode_key = encode_key
         self._encode = value.get_impl().encode_nested

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import os
 import struct
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.shuffle.chunk_file import ChunkFile, Extent
@@ -119,7 +120,7 @@ class SortMerger:
     def _merged(self) -> Iterator[tuple[bytes, bytes, list[Any]]]:
         # The last table becomes a run like the others, so that its memory is free for the merge.
         self._spill()
-        merged = heapq.merge(*(run.entries() for run in self._runs), key=_first)
+        merged = heapq.merge(*(run.entries() for run in self._runs), key=itemgetter(0))
         current: Key | None = None
         chunks: list[Any] = []
         for key, more in merged:
@@ -137,7 +138,3 @@ class SortMerger:
         for run in self._runs:
             run.close()
         self._runs = []
-
-
-def _first(entry: tuple[Key, list[Any]]) -> Key:
-    return entry[0]

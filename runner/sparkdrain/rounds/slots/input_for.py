@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from apache_beam.coders.coder_impl import create_InputStream
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.testing.test_stream import WindowedValueHolder
 from apache_beam.transforms.window import GlobalWindows
