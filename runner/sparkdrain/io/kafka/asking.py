@@ -12,7 +12,7 @@ from sparkdrain.io.errors import ServiceRefused
 from sparkdrain.io.kafka.quiet_log import OncePerMinute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from sparkdrain.io.kafka.client import Partition
 
@@ -76,19 +76,14 @@ class Ends:
     """Where partitions end, according to their brokers, at most a second ago.
 
     Args:
-        latest: asks the brokers.
-        partitions: tells which may be asked for.
+        latest: asks the brokers for those that are read here.
         now: the monotonic clock, in seconds.
     """
 
     def __init__(
-        self,
-        latest: Callable[[Sequence[Partition]], dict[Partition, int]],
-        partitions: Callable[[], list[Partition]],
-        now: Callable[[], float],
+        self, latest: Callable[[], dict[Partition, int]], now: Callable[[], float]
     ) -> None:
         self._latest = latest
-        self._partitions = partitions
         self._now = now
         self._asking: Asking[tuple[float, dict[Partition, int]]] = Asking("ends of partitions")
         self._known: tuple[float, dict[Partition, int]] = (float("-inf"), {})
@@ -105,7 +100,7 @@ class Ends:
 
     def _question(self) -> tuple[float, dict[Partition, int]]:
         asked = self._now()
-        return asked, self._latest(self._partitions())
+        return asked, self._latest()
 
 
 class Commits:

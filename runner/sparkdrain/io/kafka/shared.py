@@ -61,7 +61,8 @@ class Shared:
         self._lock = threading.RLock()
         self._catalog: Catalog | None = None
         self._intake: Intake | None = None
-        self._question = threading.Lock()
+        self.asking = threading.Lock()
+        """Held while the catalog is asked."""
         self.partitions: Asking[tuple[float, Sequence[Partition]]] = Asking("partitions")
         self._topics: frozenset[str] = frozenset()
         self.reached: dict[Partition, tuple[int, Timestamp | None]] = {}
@@ -81,11 +82,6 @@ class Shared:
             return self._catalog
 
     @property
-    def asking(self) -> threading.Lock:
-        """Held while the catalog is asked."""
-        return self._question
-
-    @property
     def intake(self) -> Intake:
         """The intake that reads; begins with the first use."""
         with self._lock:
@@ -97,12 +93,14 @@ class Shared:
     @cached_property
     def ends(self) -> Ends:
         """Where partitions end."""
-        return Ends(self._latest, self._followed, time.monotonic)
+        return Ends(self._latest, time.monotonic)
 
     @cached_property
     def clock(self) -> BrokerClock:
         """The time of the brokers."""
-        return BrokerClock(self.client.clock, self._read_topics, time.time, time.monotonic)
+        return BrokerClock(
+            self.client.clock, lambda: sorted(self._topics), time.time, time.monotonic
+        )
 
     @cached_property
     def commits(self) -> Commits:
@@ -113,18 +111,13 @@ class Shared:
         """These topics are read by this transform, here or in another process."""
         self._topics = self._topics.union(topics)
 
-    def _read_topics(self) -> list[str]:
-        return sorted(self._topics)
-
-    def _followed(self) -> list[Partition]:
-        return self.intake.followed()
-
-    def _latest(self, partitions: object) -> dict[Partition, int]:
-        with self._question:
-            return self.catalog.latest(partitions)  # type: ignore[arg-type] # what followed() says
+    def _latest(self) -> dict[Partition, int]:
+        followed = self.intake.followed()
+        with self.asking:
+            return self.catalog.latest(followed)
 
     def _commit(self, offsets: dict[Partition, int]) -> None:
-        with self._question:
+        with self.asking:
             self.catalog.commit(offsets)
 
     def close(self) -> None:
@@ -139,11 +132,11 @@ class Shared:
         if intake is not None:
             intake.close()
         # A thread that asks may wait for a broker that is away: the catalog is left to that thread.
-        if catalog is not None and self._question.acquire(timeout=1.0):
+        if catalog is not None and self.asking.acquire(timeout=1.0):
             try:
                 catalog.close()
             finally:
-                self._question.release()
+                self.asking.release()
 
 
 class _Process:

@@ -92,18 +92,24 @@ class UnpackRecords(beam.DoFn):
                 if not self._set_aside:
                     raise UnreadableRecord(_problem(batch, index, part)) from error
                 self._bad.inc()
-                bad = _bad(batch, index, f"{part}: {type(error).__name__}: {error}")
+                why = f"{part}: {type(error).__name__}: {error}"
+                key, value = batch.keys[index], batch.values[index]
+                bad = _made(BadRecord, batch, index, key, value, why)
                 yield TaggedOutput(BAD, TimestampedValue(bad, stamp))
                 continue
-            yield TimestampedValue(self._made(batch, index, key, value), stamp)
+            made = (key, value)
+            if self._with_metadata:
+                made = _made(self._kind, batch, index, key, value)
+            yield TimestampedValue(made, stamp)
 
-    def _made(self, batch: FetchedRecords, index: int, key: Any, value: Any) -> Any:
-        if not self._with_metadata:
-            return key, value
-        headers = batch.headers[index] if batch.headers else NO_HEADERS
-        at = batch.partition
-        offset, time = batch.offsets[index], batch.times[index]
-        return self._kind(at.topic, at.number, offset, time, key, value, headers)
+
+def _made(
+    kind: Callable[..., Any], batch: FetchedRecords, index: int, key: Any, value: Any, *more: Any
+) -> Any:
+    headers = batch.headers[index] if batch.headers else NO_HEADERS
+    at = batch.partition
+    offset, time = batch.offsets[index], batch.times[index]
+    return kind(at.topic, at.number, offset, time, key, value, headers, *more)
 
 
 def _decoder(coder: Coder | None) -> Callable[[bytes], Any]:
@@ -120,17 +126,4 @@ def _problem(batch: FetchedRecords, index: int, part: str) -> str:
         f"the {part} of the record at {batch.partition}, offset {batch.offsets[index]}, cannot be "
         f"decoded: {shown}. To go on without such records, use "
         "with_exception_handling() of what reads them."
-    )
-
-
-def _bad(batch: FetchedRecords, index: int, error: str) -> BadRecord:
-    return BadRecord(
-        batch.partition.topic,
-        batch.partition.number,
-        batch.offsets[index],
-        batch.times[index],
-        batch.keys[index],
-        batch.values[index],
-        batch.headers[index] if batch.headers else NO_HEADERS,
-        error,
     )
