@@ -19,9 +19,9 @@ from confluent_kafka import KafkaError, KafkaException  # noqa: E402
 from kafka import KafkaConsumer, KafkaProducer  # noqa: E402
 from kafka.structs import OffsetAndMetadata  # noqa: E402
 
-from sparkdrain.io.kafka import confluent_transactions, kafka_python_transactions  # noqa: E402
-from sparkdrain.io.kafka.confluent_transactions import ConfluentTransactions  # noqa: E402
-from sparkdrain.io.kafka.kafka_python_transactions import KafkaPythonTransactions  # noqa: E402
+from sparkdrain.io.kafka import confluent_producers, kafka_python_producers  # noqa: E402
+from sparkdrain.io.kafka.confluent_producers import ConfluentTransactions  # noqa: E402
+from sparkdrain.io.kafka.kafka_python_producers import KafkaPythonTransactions  # noqa: E402
 
 MARK = Partition("out", 0)
 RECORD = ("out", None, b"k", b"v", (), None)
@@ -87,9 +87,9 @@ def library(monkeypatch):
     library = Library()
     for real in (KafkaProducer, KafkaConsumer):
         fake = Opens(library, real.DEFAULT_CONFIG)
-        monkeypatch.setattr(kafka_python_transactions, real.__name__, fake)
+        monkeypatch.setattr(kafka_python_producers, real.__name__, fake)
     for name in ("Producer", "Consumer"):
-        monkeypatch.setattr(confluent_transactions.ck, name, library.opened)
+        monkeypatch.setattr(confluent_producers.ck, name, library.opened)
     library.answers["send"] = lambda *_: Promised(None)
     return library
 

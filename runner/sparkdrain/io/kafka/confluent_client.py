@@ -20,9 +20,8 @@ from sparkdrain.io.kafka.confluent_errors import (
     made,
     may_pass,
 )
+from sparkdrain.io.kafka.confluent_producers import ConfluentSink, ConfluentTransactions
 from sparkdrain.io.kafka.confluent_records import ConfluentRecords
-from sparkdrain.io.kafka.confluent_sink import ConfluentSink
-from sparkdrain.io.kafka.confluent_transactions import ConfluentTransactions
 from sparkdrain.io.kafka.settings import Settings, for_rdkafka
 from sparkdrain.io.kafka.topics import matching
 

@@ -24,8 +24,7 @@ from sparkdrain.io.kafka.client import (
 from sparkdrain.io.kafka.errors import KafkaDataLost, KafkaUnreachable
 from sparkdrain.io.kafka.kafka_python_clock import KafkaPythonClock
 from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures, made
-from sparkdrain.io.kafka.kafka_python_sink import KafkaPythonSink
-from sparkdrain.io.kafka.kafka_python_transactions import KafkaPythonTransactions
+from sparkdrain.io.kafka.kafka_python_producers import KafkaPythonSink, KafkaPythonTransactions
 from sparkdrain.io.kafka.settings import Settings, for_kafka_python
 from sparkdrain.io.kafka.topics import matching
 
