@@ -13,7 +13,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.panes.round_blocks import RoundBlocks
+from sparkdrain.panes.arrivals import RoundBlocks
 from sparkdrain.rounds.sides import parking as side_parking
 from sparkdrain.rounds.sides.doors import Doors, View
 from sparkdrain.rounds.sides.gate import BackGate, FrontGate

@@ -1,16 +1,18 @@
-"""What came in a round, by window and key group."""
+"""What came in a round: blocks as they came, and then by window and key group."""
 
 from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparkdrain.panes.group_keys import group_keys, groups_of
+from sparkdrain.shuffle.chunk_file import ChunkFile
 from sparkdrain.shuffle.grouped_blocks import split_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
 Groups = tuple[list[bytes], list[bytes]]
 """Keys and the chunk of each; a key may be there several times."""
@@ -19,6 +21,47 @@ _COUNT = struct.Struct(">i")
 _MOST_BYTES = 16 << 20
 # What Python needs for a key and a chunk beside their bytes.
 _OVERHEAD = 140
+
+
+class RoundBlocks:
+    """The blocks of one round, kept as they came until the round is processed.
+
+    They are collected within a budget of memory; what is more of them is on disk.
+    """
+
+    def __init__(self, memory_bytes: int, scratch: Callable[[], Path]) -> None:
+        self._memory_bytes = memory_bytes
+        self._scratch = scratch
+        self._file: ChunkFile | None = None
+        self._payloads: list[Any] = []
+        self._size = 0
+        self.spilled_bytes = 0
+
+    def add(self, payload: memoryview) -> None:
+        """Collect a block."""
+        self._size += len(payload)
+        if self._size <= self._memory_bytes:
+            self._payloads.append(bytes(payload))
+            return
+        if self._file is None:
+            self._file = ChunkFile(self._scratch())
+        self._payloads.append(self._file.append(payload))
+        self.spilled_bytes += len(payload)
+
+    def take_all(self) -> Iterator[bytes]:
+        """The blocks in the order of their arrival, once."""
+        payloads = self._payloads
+        self.clear()
+        payloads.reverse()
+        while payloads:
+            payload = payloads.pop()
+            yield payload if type(payload) is bytes else payload.load()
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._payloads = []
+        self._file = None
+        self._size = 0
 
 
 def sorted_out(

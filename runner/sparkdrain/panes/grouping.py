@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sparkdrain.panes.round_blocks import RoundBlocks
+from sparkdrain.panes.arrivals import RoundBlocks
 from sparkdrain.panes.times import BEGIN
 from sparkdrain.shuffle.keys import key_codec
 

@@ -21,7 +21,7 @@ from sparkdrain.watermarks.frontier import BEGIN, END
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.panes.round_blocks import RoundBlocks
+    from sparkdrain.panes.arrivals import RoundBlocks
     from sparkdrain.rounds.sides.doors import Doors
     from sparkdrain.rounds.sides.parking import Parking
     from sparkdrain.rounds.sides.sorting import GroupSorter, RunSorter

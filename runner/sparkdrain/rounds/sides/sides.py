@@ -13,7 +13,7 @@ from apache_beam.transforms.sideinputs import default_window_mapping_fn
 from sparkdrain.graph.beam import python_urns
 from sparkdrain.graph.plan import EdgeId, EdgeKind, PCollectionId
 from sparkdrain.graph.state_ids import parked_state_id
-from sparkdrain.panes.round_blocks import RoundBlocks
+from sparkdrain.panes.arrivals import RoundBlocks
 from sparkdrain.rounds.sides.doors import Doors, View
 from sparkdrain.rounds.sides.gate import BackGate, FrontGate, Gate
 from sparkdrain.rounds.sides.parking import Parking

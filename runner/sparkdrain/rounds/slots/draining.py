@@ -20,7 +20,7 @@ from sparkdrain.drain.caused import causing
 from sparkdrain.drain.limits import LimitKind
 from sparkdrain.drain.states import DrainMessage, DrainStates
 from sparkdrain.graph.plan import EdgeId, EdgeKind
-from sparkdrain.panes.round_blocks import RoundBlocks
+from sparkdrain.panes.arrivals import RoundBlocks
 from sparkdrain.rounds.messages import Missing
 from sparkdrain.rounds.slots.drain_memory import DrainMemory
 from sparkdrain.rounds.slots.time_limits import limited
