@@ -13,8 +13,8 @@ from kafka_topics import CLIENTS, Topics
 from sparkdrain.io.kafka import patience
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaWriteFailed
-from sparkdrain.io.kafka.history import History
 from sparkdrain.io.kafka.note import OwnerStage, Recorded
+from sparkdrain.io.kafka.outbox import History
 from sparkdrain.io.kafka.records import ProducerRecord
 from sparkdrain.io.kafka.settings import settings
 from sparkdrain.io.kafka.write_once import Number, Publish, Transactional

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("azure.eventhub", reason="needs the extra eventhubs")
 
-from sparkdrain.io.eventhubs.catalog import HubCatalog
+from sparkdrain.io.eventhubs.client import HubCatalog
 from sparkdrain.io.kafka.client import ServiceTime
 
 NOW = 1_800_000_000.0

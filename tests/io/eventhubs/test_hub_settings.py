@@ -69,7 +69,7 @@ def test_arguments_that_mean_nothing_are_refused(arguments, why):
 
 def test_without_the_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "azure.eventhub", None)
-    for module in ("client", "catalog", "follower", "outgoing", "events_reader"):
+    for module in ("client", "follower", "outgoing", "events_reader"):
         monkeypatch.delitem(
             __import__("sys").modules, f"sparkdrain.io.eventhubs.{module}", raising=False
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from sparkdrain.io.kafka.history import History, grow
+from sparkdrain.io.kafka.outbox import History, grow
 
 
 def grown(history, record):

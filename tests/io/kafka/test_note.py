@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkdrain.io.kafka import ProducerRecord
-from sparkdrain.io.kafka.history import History, read_stamp
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
+from sparkdrain.io.kafka.outbox import History, read_stamp
 
 BYTES = st.binary(min_size=8, max_size=8)
 RECORDS = st.builds(

@@ -6,9 +6,15 @@ from histories import grown
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparkdrain.io.kafka.history import History, read_stamp
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
-from sparkdrain.io.kafka.outbox import NumberedRecords, Refusal, decide, may_begin
+from sparkdrain.io.kafka.outbox import (
+    History,
+    NumberedRecords,
+    Refusal,
+    decide,
+    may_begin,
+    read_stamp,
+)
 from sparkdrain.io.kafka.records import ProducerRecord
 
 OWNER, OTHER = b"owner 1.", b"owner 2."

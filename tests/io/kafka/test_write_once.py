@@ -16,9 +16,8 @@ from sparkdrain.io.kafka import ProducerRecord, WriteToKafka, patience
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.encoding import Encoding
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
-from sparkdrain.io.kafka.history import History
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
-from sparkdrain.io.kafka.outbox import may_begin
+from sparkdrain.io.kafka.outbox import History, may_begin
 from sparkdrain.io.kafka.settings import Settings
 from sparkdrain.io.kafka.write_once import Group, Number, Publish, Transactional
 from sparkdrain.rounds.slots import service

@@ -1,8 +1,10 @@
-"""The client library for Event Hubs, azure-eventhub, and its errors in our words."""
+"""The client on azure-eventhub: connections to a hub, its errors in our words, and questions."""
 
 from __future__ import annotations
 
 import contextlib
+import time
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from azure.eventhub import EventHubConsumerClient, EventHubProducerClient, TransportType
@@ -12,19 +14,22 @@ from azure.eventhub.exceptions import (
     OwnershipLostError,
 )
 from azure.identity import DefaultAzureCredential
+from typing_extensions import override
 
 from sparkdrain import redaction
-from sparkdrain.io.eventhubs.catalog import HubCatalog
+from sparkdrain.errors import BadOption
 from sparkdrain.io.eventhubs.errors import (
     EventHubsFailed,
     EventHubsRefused,
     EventHubsUnreachable,
 )
 from sparkdrain.io.eventhubs.events_reader import HubReader
+from sparkdrain.io.eventhubs.follower import one_after
 from sparkdrain.io.eventhubs.outgoing import Outgoing
+from sparkdrain.io.kafka.client import Catalog, Partition, ServiceClock, ServiceTime
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sparkdrain.io.eventhubs.settings import HubSettings
 
@@ -37,7 +42,10 @@ _REFUSALS: Final = (
     "ErrorCondition.UnauthorizedAccess",
     "ErrorCondition.NotAllowed",
 )
-_PATIENCE: Final[dict[str, Any]] = {"retry_total": 0, "auth_timeout": 20}
+_ONCE: Final[dict[str, Any]] = {"retry_total": 0, "auth_timeout": 20}
+# How long a question is asked again, and the pause before; seconds.
+_PATIENCE: Final = 60.0
+_PAUSE: Final = 0.5
 
 
 class EventHubsClient:
@@ -66,7 +74,7 @@ class EventHubsClient:
         """A connection to read by. It tries nothing again by itself."""
         with self.telling():
             return self._made(
-                EventHubConsumerClient, consumer_group=self.settings.consumer_group, **_PATIENCE
+                EventHubConsumerClient, consumer_group=self.settings.consumer_group, **_ONCE
             )
 
     def producer(self, **extra: Any) -> EventHubProducerClient:
@@ -105,3 +113,89 @@ class EventHubsClient:
                 given.connection_string, eventhub_name=given.hub, **extra
             )
         return kind(given.namespace, given.hub, credential=DefaultAzureCredential(), **extra)
+
+
+class HubCatalog(Catalog, ServiceClock):
+    """A position is a sequence number, which the service counts from 0 up."""
+
+    def __init__(self, client: EventHubsClient) -> None:
+        self._client = client
+        self._consumer: Any = None
+
+    @override
+    def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
+        hub = self._client.settings.hub
+        found = self._ask(lambda consumer: consumer.get_partition_ids())
+        return sorted(Partition(hub, int(ident)) for ident in found)
+
+    @override
+    def earliest(self, partition: Partition) -> int:
+        return int(self._properties(partition)["beginning_sequence_number"])
+
+    @override
+    def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        return {one: _end(self._properties(one)) for one in partitions}
+
+    @override
+    def at_time(self, partition: Partition, millis: int) -> int | None:
+        properties = self._properties(partition)
+        last = properties["last_enqueued_time_utc"]
+        if properties["is_empty"] or int(last.timestamp() * 1000) < millis:
+            return None
+        moment = datetime.fromtimestamp(millis / 1000, timezone.utc)
+        found: int | None = self._ask(
+            # Which takes a connection of its own: the library cannot stop receiving otherwise.
+            lambda _: one_after(self._client.consumer(), partition, moment)
+        )
+        return found
+
+    @override
+    def time(self, topics: Sequence[str]) -> ServiceTime:
+        # The service has no question for its clock, and says when it took the newest event.
+        found = [self._properties(one) for one in self.partitions(topics, None)]
+        taken = [one["last_enqueued_time_utc"].timestamp() for one in found if not one["is_empty"]]
+        reason = f"{self._client.settings.where} does not tell its time"
+        return ServiceTime(max(taken, default=None), reason)
+
+    @override
+    def committed(self, partition: Partition) -> int | None:
+        msg = "Event Hubs keeps no positions of a group: use 'earliest', 'latest' or a time"
+        raise BadOption(msg)
+
+    @override
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        msg = "Event Hubs keeps no positions of a group"
+        raise BadOption(msg)
+
+    @override
+    def close(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+    def _properties(self, partition: Partition) -> dict[str, Any]:
+        found: dict[str, Any] = self._ask(
+            lambda consumer: consumer.get_partition_properties(str(partition.number))
+        )
+        return found
+
+    def _ask(self, question: Callable[[Any], Any]) -> Any:
+        """Ask until it is answered, or patience is at an end."""
+        began = time.monotonic()
+        while True:
+            try:
+                if self._consumer is None:
+                    self._consumer = self._client.consumer()
+                with self._client.telling():
+                    return question(self._consumer)
+            except EventHubsUnreachable:
+                self.close()
+                if time.monotonic() - began > _PATIENCE:
+                    raise
+            time.sleep(_PAUSE)
+
+
+def _end(properties: Mapping[str, Any]) -> int:
+    if properties["is_empty"] and properties["last_enqueued_sequence_number"] < 0:
+        return int(properties["beginning_sequence_number"])
+    return int(properties["last_enqueued_sequence_number"]) + 1

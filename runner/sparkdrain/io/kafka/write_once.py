@@ -32,9 +32,18 @@ from typing_extensions import override
 from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.errors import KafkaFailed, KafkaRefused
-from sparkdrain.io.kafka.history import OWNER_BYTES, History, RecordStamp, grow, read_stamp
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
-from sparkdrain.io.kafka.outbox import NumberedRecords, Refusal, decide, may_begin
+from sparkdrain.io.kafka.outbox import (
+    OWNER_BYTES,
+    History,
+    NumberedRecords,
+    RecordStamp,
+    Refusal,
+    decide,
+    grow,
+    may_begin,
+    read_stamp,
+)
 from sparkdrain.io.kafka.overrule import overruled, refusal
 from sparkdrain.io.kafka.patience import patiently
 from sparkdrain.io.kafka.records import ProducerRecord
