@@ -9,7 +9,7 @@ from apache_beam.transforms.window import WindowedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.panes.choose import grouping_for
-from sparkdrain.panes.grouping import Closing, GroupingTerms, OnTime
+from sparkdrain.panes.grouping import GroupingTerms
 from sparkdrain.panes.times import BEGIN
 from sparkdrain.panes.triggered import needs_no_times
 from sparkdrain.shuffle.coding import ElementCoding
@@ -64,8 +64,7 @@ class Rounds:
         budget_bytes=16 << 20,
         memory_bytes=16 << 20,
         block_bytes=1 << 20,
-        closing=Closing.IF_NOT_EMPTY,
-        on_time=OnTime.ALWAYS,
+        closes_always=False,
     ):
         self.windowing = windowing
         self.key_coder = key_coder or coders.StrUtf8Coder()
@@ -75,7 +74,7 @@ class Rounds:
         self.store = MemoryStore() if store is None else store
         self.budget_bytes, self.memory_bytes = budget_bytes, memory_bytes
         self.block_bytes = block_bytes
-        self.closing, self.on_time = closing, on_time
+        self.closes_always = closes_always
         self.overlay = Overlay(self.store, budget_bytes)
         self.grouping = self.new_grouping()
         self.frontier = BEGIN
@@ -91,8 +90,7 @@ class Rounds:
             STATE,
             self.memory_bytes,
             lambda: self.scratch,
-            closing=self.closing,
-            on_time=self.on_time,
+            closes_always=self.closes_always,
         )
         return grouping_for(terms)
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from round_driver import SECOND, Firings, Rounds
 from windowings import combiners, frontiers, modes, rounds, triggers, window_fns
 
-from sparkdrain.panes.grouping import Closing
 from sparkdrain.panes.times import END
 from sparkdrain.panes.window_ends import EndingWindow
 from tests.support.counting_store import CountingStore
@@ -129,24 +128,24 @@ def loses(windowing):
     )
 
 
-@pytest.mark.parametrize("closing", Closing)
-def test_the_last_pane_of_a_window_comes_if_something_came_or_always(closing, tmp_path):
+@pytest.mark.parametrize("always", [True, False])
+def test_the_last_pane_of_a_window_comes_if_something_came_or_always(always, tmp_path):
     for late in (trigger.AfterCount(2), None):
         fire = trigger.AfterWatermark(late=late) if late else trigger.DefaultTrigger()
         windowing = Windowing(
             window.FixedWindows(10), fire, trigger.AccumulationMode.DISCARDING, None, 20
         )
-        driven = Rounds(windowing, tmp_path, closing=closing)
+        driven = Rounds(windowing, tmp_path, closes_always=always)
         assert len(driven.round([("k", 1, 1)], 10 * SECOND)) == 1
         assert driven.round(frontier=29 * SECOND) == []
         last = driven.round(frontier=30 * SECOND)
-        assert [pane[4] for pane in last] == ([[]] if closing is Closing.ALWAYS else [])
+        assert [pane[4] for pane in last] == ([[]] if always else [])
 
 
 def test_a_last_pane_that_there_was_no_time_for_holds_the_output_back(tmp_path):
     mode = trigger.AccumulationMode.DISCARDING
     windowing = Windowing(window.FixedWindows(10), trigger.DefaultTrigger(), mode, None, 20)
-    driven = Rounds(windowing, tmp_path, closing=Closing.ALWAYS)
+    driven = Rounds(windowing, tmp_path, closes_always=True)
     driven.round([("k", 1, 1)], 10 * SECOND)
     assert driven.round(frontier=40 * SECOND, firings=0) == []
     assert driven.grouping.hold() == 30 * SECOND - 1000

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.window import WindowedValue
+from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
-from sparkdrain.panes.grouping import Closing, OnTime
-from sparkdrain.panes.times import timestamp
 from sparkdrain.panes.trigger import Moment
 from sparkdrain.shuffle.group_by_key import in_millis
 
@@ -40,7 +39,7 @@ class PaneFiring:
                 if pane is not None:
                     panes.append(pane)
             closed = state.finished or bool(panes)
-            if expired and not closed and (state.fresh or self._rules.closing is Closing.ALWAYS):
+            if expired and not closed and (state.fresh or self._rules.closes_always):
                 panes.append(self._pane(windows, found, time, finished=True, by_timer=True))
         found.gone = expired
         return panes
@@ -57,8 +56,8 @@ class PaneFiring:
         is_on_time = by_timer and watermark >= times.end and not state.panes_on_time
         if (
             state.fresh
-            or (is_on_time and self._rules.on_time is OnTime.ALWAYS)
-            or (finished and self._rules.closing is Closing.ALWAYS)
+            or (is_on_time and self._rules.on_time_always)
+            or (finished and self._rules.closes_always)
         ):
             return self._pane(windows, found, watermark, finished=finished, by_timer=by_timer)
         if finished:
@@ -94,7 +93,7 @@ class PaneFiring:
         """What goes with a pane: if it is as before, the same object as before."""
         last = self._last
         if last is None or (found.encoded, time, info) != last[0]:
-            context = WindowedValue(None, in_millis(timestamp(time)), (found.window,), info)
+            context = WindowedValue(None, in_millis(Timestamp(micros=time)), (found.window,), info)
             last = self._last = (found.encoded, time, info), context
         return last[1]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkdrain.panes.arrivals import RoundBlocks
@@ -22,20 +21,6 @@ PaneBatch = tuple[Any, list[Any]]
 """A ``WindowedValue`` with time, windows and pane, and ``(key, values)`` pairs that share them."""
 
 
-class Closing(Enum):
-    """Whether a window that ends has a last pane even if nothing came since the one before."""
-
-    IF_NOT_EMPTY = 1
-    ALWAYS = 2
-
-
-class OnTime(Enum):
-    """Whether a window's pane on time comes even if nothing came since the one before."""
-
-    ALWAYS = 1
-    IF_NOT_EMPTY = 2
-
-
 @dataclass(frozen=True, slots=True)
 class GroupingTerms:
     """What the grouping of an edge is made with.
@@ -45,8 +30,8 @@ class GroupingTerms:
         state_id: id of the state in the overlay; nothing else uses it.
         memory_bytes: how much of a round's input is in memory, and is sorted at a time.
         scratch: where the rest of it goes, and panes that are large; asked for when needed.
-        closing: whether a window that expires without new elements has a last pane.
-        on_time: whether a window that ends without new elements has an on-time pane.
+        closes_always: whether a window that expires without new elements has a last pane.
+        on_time_always: whether a window that ends without new elements has an on-time pane.
         merge: stands for the windowing's ``WindowFn.merge``; None if that can be called itself.
     """
 
@@ -57,8 +42,8 @@ class GroupingTerms:
     state_id: int
     memory_bytes: int
     scratch: Callable[[], Path]
-    closing: Closing = Closing.IF_NOT_EMPTY
-    on_time: OnTime = OnTime.ALWAYS
+    closes_always: bool = False
+    on_time_always: bool = True
     merge: Callable[[Any], None] | None = None
 
 

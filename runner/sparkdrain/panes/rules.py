@@ -86,5 +86,5 @@ class Rules:
         self.lateness = lateness
         self.output_time = OutputTime(windowing)
         self.discards: bool = windowing.accumulation_mode == AccumulationMode.DISCARDING
-        self.closing = terms.closing
-        self.on_time = terms.on_time
+        self.closes_always = terms.closes_always
+        self.on_time_always = terms.on_time_always

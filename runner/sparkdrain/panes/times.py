@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 BEGIN: Final[int] = MIN_TIMESTAMP.micros
 END: Final[int] = MAX_TIMESTAMP.micros
@@ -18,11 +18,6 @@ _GLOBAL_END: Final[int] = _GLOBAL_LAST + 1 + 1000
 def whole_millis(time: int) -> int:
     """The last whole millisecond at or before ``time``; the ends of time stay as they are."""
     return time if time in (BEGIN, END) else time - time % 1000
-
-
-def timestamp(time: int) -> Timestamp:
-    """Beam's object for ``time``."""
-    return Timestamp(micros=time)
 
 
 def end_of(window: Any) -> int:

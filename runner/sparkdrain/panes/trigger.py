@@ -82,14 +82,22 @@ class Never(Trigger):
     """Leaves everything to the pane at the expiry of the window."""
 
 
-class Default(Trigger):
+class _Numbered(Trigger):
+    """Remembers one number."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    @override
+    def reset(self, numbers: Numbers) -> None:
+        numbers[self._index] = 0
+
+
+class Default(_Numbered):
     """Fires at the end of the window, and at once for what comes later."""
 
     has_ontime_pane = True
     fires_once = False
-
-    def __init__(self, index: int) -> None:
-        self._index = index
 
     @override
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
@@ -101,10 +109,6 @@ class Default(Trigger):
             return False
         numbers[self._index] = 0
         return True
-
-    @override
-    def reset(self, numbers: Numbers) -> None:
-        numbers[self._index] = 0
 
     @override
     def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
@@ -119,11 +123,11 @@ class Default(Trigger):
         numbers[self._index] = 0
 
 
-class AfterCount(Trigger):
+class AfterCount(_Numbered):
     """Once so many elements came."""
 
     def __init__(self, index: int, count: int) -> None:
-        self._index = index
+        super().__init__(index)
         self._count = count
 
     @override
@@ -135,19 +139,15 @@ class AfterCount(Trigger):
         return numbers[self._index] >= self._count
 
     @override
-    def reset(self, numbers: Numbers) -> None:
-        numbers[self._index] = 0
-
-    @override
     def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
         numbers[self._index] = sum(other[self._index] for other in others)
 
 
-class AfterProcessingTime(Trigger):
+class AfterProcessingTime(_Numbered):
     """Fires so long after the first element. Its number is that time plus one, or 0 before that."""
 
     def __init__(self, index: int, delay: int) -> None:
-        self._index = index
+        super().__init__(index)
         self._delay = delay
 
     @override
@@ -160,10 +160,6 @@ class AfterProcessingTime(Trigger):
         return 0 < numbers[self._index] <= moment.now + 1
 
     @override
-    def reset(self, numbers: Numbers) -> None:
-        numbers[self._index] = 0
-
-    @override
     def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
         waiting = [other[self._index] for other in others if other[self._index]]
         numbers[self._index] = min(waiting, default=0)
@@ -172,45 +168,3 @@ class AfterProcessingTime(Trigger):
     def wake(self, numbers: Numbers, after: int) -> int | None:
         time = numbers[self._index] - 1
         return time if time > max(after, -1) else None
-
-
-class Repeatedly(Trigger):
-    """Begins again when its part is finished."""
-
-    def __init__(self, part: Trigger) -> None:
-        self._part = part
-        self.has_ontime_pane = part.has_ontime_pane
-
-    @override
-    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        self._part.add(numbers, count, moment)
-
-    @override
-    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        return self._part.should_fire(numbers, moment)
-
-    @override
-    def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        if self._part.fire(numbers, moment):
-            self._part.reset(numbers)
-        return False
-
-    @override
-    def reset(self, numbers: Numbers) -> None:
-        self._part.reset(numbers)
-
-    @override
-    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
-        self._part.merge(numbers, others)
-
-    @override
-    def awaits_end(self, numbers: Numbers) -> bool:
-        return self._part.awaits_end(numbers)
-
-    @override
-    def end(self, numbers: Numbers) -> None:
-        self._part.end(numbers)
-
-    @override
-    def wake(self, numbers: Numbers, after: int) -> int | None:
-        return self._part.wake(numbers, after)

@@ -8,6 +8,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.window import IntervalWindow, TimestampCombiner
+from apache_beam.utils.timestamp import Timestamp
 from typing_extensions import override
 
 from sparkdrain.panes.arrivals import sorted_out, values_in
@@ -16,7 +17,7 @@ from sparkdrain.panes.grouping import Grouping
 from sparkdrain.panes.key_windows import KeyWindows
 from sparkdrain.panes.pane_values import PaneValues
 from sparkdrain.panes.rules import Rules
-from sparkdrain.panes.times import BEGIN, END, timestamp, whole_millis
+from sparkdrain.panes.times import BEGIN, END, whole_millis
 from sparkdrain.panes.trigger import Moment
 from timers_state import Domain
 
@@ -260,8 +261,8 @@ def _sessions_of(elements: list[Any], earliest_end: int) -> tuple[dict[Any, list
             members.append(element)
             continue
         if members:
-            sessions[IntervalWindow(timestamp(first), timestamp(last))] = members
+            sessions[IntervalWindow(Timestamp(micros=first), Timestamp(micros=last))] = members
         first, last, members = start, end, [element]
     if members:
-        sessions[IntervalWindow(timestamp(first), timestamp(last))] = members
+        sessions[IntervalWindow(Timestamp(micros=first), Timestamp(micros=last))] = members
     return sessions, len(spans) - len(live)

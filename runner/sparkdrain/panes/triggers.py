@@ -52,6 +52,36 @@ class _Parts(Trigger):
             part.end(numbers)
 
 
+class Repeatedly(_Parts):
+    """Begins again when its part is finished."""
+
+    def __init__(self, part: Trigger) -> None:
+        super().__init__([part])
+        self._part = part
+
+    @override
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
+        self._part.add(numbers, count, moment)
+
+    @override
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
+        return self._part.should_fire(numbers, moment)
+
+    @override
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
+        if self._part.fire(numbers, moment):
+            self._part.reset(numbers)
+        return False
+
+    @override
+    def awaits_end(self, numbers: Numbers) -> bool:
+        return self._part.awaits_end(numbers)
+
+    @override
+    def wake(self, numbers: Numbers, after: int) -> int | None:
+        return self._part.wake(numbers, after)
+
+
 class Together(_Parts):
     """AfterAny and AfterAll: ``combine`` says how many of the parts it takes."""
 
@@ -256,9 +286,7 @@ _MACHINES: dict[type, Callable[[Any, Iterator[int]], Trigger]] = {
     beam.AfterCount: lambda trigger, numbers: leaves.AfterCount(next(numbers), trigger.count),
     beam.AfterProcessingTime: _after_processing_time,
     beam.AfterWatermark: _after_end,
-    beam.Repeatedly: lambda trigger, numbers: leaves.Repeatedly(
-        _compiled(trigger.underlying, numbers)
-    ),
+    beam.Repeatedly: lambda trigger, numbers: Repeatedly(_compiled(trigger.underlying, numbers)),
     beam.AfterAny: _after_any,
     beam.OrFinally: _after_any,
     beam.AfterAll: lambda trigger, numbers: Together(_all(trigger.triggers, numbers), all),

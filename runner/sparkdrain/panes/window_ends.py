@@ -18,7 +18,7 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 from typing_extensions import override
 
 from sparkdrain.panes.arrivals import Passing, sorted_out, values_in
-from sparkdrain.panes.grouping import Closing, Grouping
+from sparkdrain.panes.grouping import Grouping
 from sparkdrain.panes.pane_values import PaneValues
 from sparkdrain.panes.times import BEGIN, END, WindowTimes, whole_millis
 from sparkdrain.shuffle.group_by_key import in_millis
@@ -88,7 +88,7 @@ class WindowEndGrouping(Grouping):
         # Never only closes windows; AfterWatermark closes a window with its first pane.
         self._at_expiry = type(terms.windowing.triggerfn) is Never
         self._fires_late = type(terms.windowing.triggerfn) is DefaultTrigger
-        self._closes_always = terms.closing is Closing.ALWAYS
+        self._closes_always = terms.closes_always
         self._enter = lru_cache(_WINDOWS_REMEMBERED)(self._ending_window)
         self._passing = Passing(min(terms.memory_bytes // 4, _MOST_PASSING))
         # The windows that have something in state, with the times when they fire; None: unknown.

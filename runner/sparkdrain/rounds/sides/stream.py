@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from sparkdrain.graph.state_ids import edge_state_id, side_state_id
 from sparkdrain.panes.choose import grouping_for
-from sparkdrain.panes.grouping import GroupingTerms, OnTime
+from sparkdrain.panes.grouping import GroupingTerms
 from sparkdrain.panes.times import end_of
 from sparkdrain.shuffle.grouped_blocks import decode_groups
 from sparkdrain.side_inputs.windows import WindowedContent, chunk_of, count_of
@@ -132,7 +132,7 @@ class TriggeredStream(SideStream):
             edge_state_id(edge.id),
             context.options.memory_bytes,
             lambda: context.directory,
-            on_time=OnTime.IF_NOT_EMPTY,
+            on_time_always=False,
         )
         self._encode_window = self.window_coder.get_impl().encode
         publisher: Any = self

@@ -17,7 +17,7 @@ from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.state_ids import edge_state_id, stable_state_id
 from sparkdrain.graph.wire import DELIMITED
 from sparkdrain.panes.choose import grouping_for
-from sparkdrain.panes.grouping import Closing, GroupingTerms
+from sparkdrain.panes.grouping import GroupingTerms
 from sparkdrain.rounds.keyed.input import KeyedInput
 from sparkdrain.rounds.sides.gate import Gate
 from sparkdrain.rounds.sources.restrictions import RestrictionInput
@@ -168,7 +168,7 @@ class InputMaker:
                     edge_state_id(edge.id),
                     context.options.memory_bytes,
                     lambda: context.directory,
-                    closing=closing_of(codings.strategy(edge), codings.components),
+                    closes_always=closes_always(codings.strategy(edge), codings.components),
                     merge=self.mergers.of(codings.strategy(edge), codings.window_coder(edge)),
                 )
                 return GroupInput(grouping_for(terms), source, terms.state_id)
@@ -178,13 +178,12 @@ class InputMaker:
                 raise NotImplementedError(edge.kind)
 
 
-def closing_of(
+def closes_always(
     strategy: beam_runner_api_pb2.WindowingStrategy, components: beam_runner_api_pb2.Components
-) -> Closing:
+) -> bool:
     """Whether windows have a last pane in any case: if Java says so. Python says so of all."""
     always = strategy.closing_behavior == beam_runner_api_pb2.ClosingBehavior.EMIT_ALWAYS
-    is_meant = always and is_java(components.environments[strategy.environment_id])
-    return Closing.ALWAYS if is_meant else Closing.IF_NOT_EMPTY
+    return always and is_java(components.environments[strategy.environment_id])
 
 
 def _as_it_is(value: Any) -> Any:
