@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from apache_beam import coders
 
 from sparkdrain.io.kafka.client import NO_HEADERS, Headers
-from sparkdrain.io.kafka.records import NamedTupleCoder
+from sparkdrain.io.kafka.records import ANY, BYTES, HEADERS, INT, TEXT, NamedTupleCoder
 
 
 class HubEvent(NamedTuple):
@@ -49,26 +49,15 @@ class OutgoingEvent(NamedTuple):
     properties: Headers = NO_HEADERS
 
 
-_TEXT = coders.StrUtf8Coder()
-_INT = coders.VarIntCoder()
-_BYTES = coders.NullableCoder(coders.BytesCoder())
-_ANY = coders.FastPrimitivesCoder()
-_PROPERTIES = coders.TupleSequenceCoder(coders.TupleCoder((_TEXT, _BYTES)))
-
-
 class HubEventCoder(NamedTupleCoder):
     """Encodes `HubEvent`."""
 
     kind = HubEvent
-    fields = (_TEXT, _INT, _INT, _INT, _BYTES, _ANY, _PROPERTIES)
+    fields = (TEXT, INT, INT, INT, BYTES, ANY, HEADERS)
 
 
 class OutgoingEventCoder(NamedTupleCoder):
     """Encodes `OutgoingEvent`."""
 
     kind = OutgoingEvent
-    fields = (_ANY, _ANY, coders.NullableCoder(_INT), _PROPERTIES)
-
-
-for _kind, _coder in ((HubEvent, HubEventCoder), (OutgoingEvent, OutgoingEventCoder)):
-    coders.registry.register_coder(_kind, _coder)
+    fields = (ANY, ANY, coders.NullableCoder(INT), HEADERS)

@@ -39,14 +39,11 @@ class HubSettings:
     consumer_group: str = "$Default"
     websockets: bool = False
 
-    def __post_init__(self) -> None:
-        self._remember()
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._remember()
+        self.__post_init__()
 
-    def _remember(self) -> None:
+    def __post_init__(self) -> None:
         if self.connection_string:
             pairs = _parts(self.connection_string)
             secret = [value for name, value in pairs.items() if name in _KEYS]

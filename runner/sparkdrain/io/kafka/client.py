@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from sparkdrain.io.errors import RecordsLost
     from sparkdrain.io.kafka.note import Recorded
 
+NAMESPACE: Final = "sparkdrain.io.kafka"
+"""That of metrics."""
 Headers = tuple[tuple[str, bytes | None], ...]
 NO_HEADERS: Final[Headers] = ()
 NO_TIME: Final = -1

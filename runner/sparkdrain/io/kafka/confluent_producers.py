@@ -131,14 +131,7 @@ class ConfluentSink(ConfluentSender, Sink):
 
 
 class ConfluentTransactions(ConfluentSender, Transactions):
-    """See ``Transactions``. An instance serves one key group, one call of ``publish`` at a time.
-
-    Args:
-        servers: to name in errors.
-        config: the client's settings, under librdkafka's names.
-        ident: the transactional id, and the group that keeps what is recorded.
-        mark: a partition that there is, under which the group keeps it.
-    """
+    """See ``Transactions``. An instance serves one key group, one call of ``publish`` at a time."""
 
     def __init__(
         self, servers: str, config: Mapping[str, Any], ident: str, mark: Partition

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka import errors as kafka_errors
@@ -83,17 +84,17 @@ def _try_certificates(config: Mapping[str, Any]) -> None:
             raise ValueError(msg) from error
 
 
+@dataclass(slots=True)
 class Failures:
     """Makes errors of the library our own.
 
-    Args:
+    Attributes:
         servers: to name.
         kind: the class of errors that are neither refusals nor a matter of time.
     """
 
-    def __init__(self, servers: str, kind: type[KafkaFailed] = KafkaFailed) -> None:
-        self._servers = servers
-        self._kind = kind
+    servers: str
+    kind: type[KafkaFailed] = KafkaFailed
 
     def __enter__(self) -> None:
         """Nothing to do."""
@@ -102,7 +103,7 @@ class Failures:
         """Raises ours instead of the library's."""
         if not isinstance(error, kafka_errors.KafkaError):
             return
-        text = f"Kafka at {self._servers}: {error!r}"
+        text = f"Kafka at {self.servers}: {error!r}"
         lost = (kafka_errors.OffsetOutOfRangeError, kafka_errors.NoOffsetForPartitionError)
         if isinstance(error, lost):
             raise KafkaDataLost(text) from error
@@ -113,4 +114,4 @@ class Failures:
             raise KafkaUnreachable(text) from error
         if isinstance(error, kafka_errors.RetriableError):
             raise KafkaUnreachable(text) from error
-        raise self._kind(text) from error
+        raise self.kind(text) from error

@@ -96,14 +96,7 @@ def _sums(arrived: Iterable[Any]) -> list[Sent]:
 
 
 class KafkaPythonTransactions(KafkaPythonSender, Transactions):
-    """See ``Transactions``. An instance serves one key group, one call of ``publish`` at a time.
-
-    Args:
-        servers: to name in errors.
-        config: the client's settings, under kafka-python's names.
-        ident: the transactional id, and the group that keeps what is recorded.
-        mark: a partition that there is, under which the group keeps it.
-    """
+    """See ``Transactions``. An instance serves one key group, one call of ``publish`` at a time."""
 
     def __init__(
         self, servers: str, config: Mapping[str, Any], ident: str, mark: Partition

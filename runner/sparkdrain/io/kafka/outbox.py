@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 OWNER_BYTES: Final = 8
 DIGEST_BYTES: Final = 8
 _STATE: Final = struct.Struct(">q8s8s")
+_STAMP: Final = struct.Struct("8s8s8s")
 _pack, _unpack = _STATE.pack, _STATE.unpack
 _AT_OWNER: Final = _STATE.size - OWNER_BYTES - DIGEST_BYTES
 # Of marshal: it has no references, so equal tuples have equal bytes.
@@ -89,11 +90,7 @@ def grow(state: bytes, record: ProducerRecord | None) -> tuple[int, bytes, bytes
 
 def read_stamp(stamp: bytes) -> RecordStamp:
     """The parts of a stamp."""
-    return RecordStamp(
-        stamp[:OWNER_BYTES],
-        stamp[OWNER_BYTES : OWNER_BYTES + DIGEST_BYTES],
-        stamp[OWNER_BYTES + DIGEST_BYTES :],
-    )
+    return RecordStamp(*_STAMP.unpack(stamp))
 
 
 def _digest(content: tuple[Any, ...]) -> bytes:

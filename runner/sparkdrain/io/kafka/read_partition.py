@@ -16,7 +16,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from typing_extensions import override
 
 from sparkdrain.io.errors import RecordsLost
-from sparkdrain.io.kafka.client import NO_TIME, Partition
+from sparkdrain.io.kafka.client import NAMESPACE, NO_TIME, Partition
 from sparkdrain.io.kafka.positions import end_of
 from sparkdrain.io.kafka.quiet_log import OncePerMinute
 from sparkdrain.io.kafka.shared import acquire, borrow, release
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 _WAITS = logging.getLogger(f"{__name__}.waits")
 _WAITS.addFilter(OncePerMinute(time.monotonic))
-NAMESPACE: Final = "sparkdrain.io.kafka"
 # How long to wait for a record before others have their turn, by whether the end is known.
 # Seconds, as all below.
 _WAIT: Final = 0.005

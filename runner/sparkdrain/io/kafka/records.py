@@ -95,10 +95,13 @@ class _AsTuple(TupleCoderImpl):
 
 
 class NamedTupleCoder(FastCoder):
-    """Codes a named tuple as its fields; a subclass says which."""
+    """Codes a named tuple as its fields; a subclass says which, and is the coder of its type."""
 
     kind: Any
     fields: tuple[Any, ...]
+
+    def __init_subclass__(cls) -> None:
+        coders.registry.register_coder(cls.kind, cls)
 
     def _create_impl(self) -> Any:
         return _AsTuple(self.kind, [field.get_impl() for field in self.fields])
@@ -119,25 +122,25 @@ class NamedTupleCoder(FastCoder):
 
 
 _TOPICS_KNOWN: Final = 256
-_TEXT = coders.StrUtf8Coder()
-_INT = coders.VarIntCoder()
-_BYTES = coders.NullableCoder(coders.BytesCoder())
-_ANY = coders.FastPrimitivesCoder()
-_HEADERS = coders.TupleSequenceCoder(coders.TupleCoder((_TEXT, _BYTES)))
+TEXT = coders.StrUtf8Coder()
+INT = coders.VarIntCoder()
+BYTES = coders.NullableCoder(coders.BytesCoder())
+ANY = coders.FastPrimitivesCoder()
+HEADERS = coders.TupleSequenceCoder(coders.TupleCoder((TEXT, BYTES)))
 
 
 class KafkaRecordCoder(NamedTupleCoder):
     """Encodes `KafkaRecord`."""
 
     kind = KafkaRecord
-    fields = (_TEXT, _INT, _INT, _INT, _ANY, _ANY, _HEADERS)
+    fields = (TEXT, INT, INT, INT, ANY, ANY, HEADERS)
 
 
 class BadRecordCoder(NamedTupleCoder):
     """Encodes `BadRecord`."""
 
     kind = BadRecord
-    fields = (_TEXT, _INT, _INT, _INT, _BYTES, _BYTES, _HEADERS, _TEXT)
+    fields = (TEXT, INT, INT, INT, BYTES, BYTES, HEADERS, TEXT)
 
 
 class ProducerRecordCoder(NamedTupleCoder):
@@ -145,12 +148,12 @@ class ProducerRecordCoder(NamedTupleCoder):
 
     kind = ProducerRecord
     fields = (
-        _ANY,
-        _ANY,
-        coders.NullableCoder(_TEXT),
-        coders.NullableCoder(_INT),
-        coders.NullableCoder(_INT),
-        _HEADERS,
+        ANY,
+        ANY,
+        coders.NullableCoder(TEXT),
+        coders.NullableCoder(INT),
+        coders.NullableCoder(INT),
+        HEADERS,
     )
 
     def _create_impl(self) -> Any:
@@ -205,13 +208,4 @@ class WrittenCoder(NamedTupleCoder):
     """Encodes `Written`."""
 
     kind = Written
-    fields = (_TEXT, _INT, _INT, _INT)
-
-
-for _kind, _coder in (
-    (KafkaRecord, KafkaRecordCoder),
-    (BadRecord, BadRecordCoder),
-    (ProducerRecord, ProducerRecordCoder),
-    (Written, WrittenCoder),
-):
-    coders.registry.register_coder(_kind, _coder)
+    fields = (TEXT, INT, INT, INT)

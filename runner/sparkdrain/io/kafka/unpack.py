@@ -11,7 +11,7 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from typing_extensions import override
 
-from sparkdrain.io.kafka.client import NO_HEADERS
+from sparkdrain.io.kafka.client import NAMESPACE, NO_HEADERS
 from sparkdrain.io.kafka.errors import UnreadableRecord
 from sparkdrain.io.kafka.records import BadRecord, KafkaRecord
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 BAD: Final = "bad"
 """Tag of the output of records that could not be decoded."""
-NAMESPACE: Final = "sparkdrain.io.kafka"
 _LONGEST: Final = 80
 
 

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from sparkdrain.errors import BadOption
 from sparkdrain.io.kafka import choose
-from sparkdrain.io.kafka.client import NO_HEADERS
+from sparkdrain.io.kafka.client import NAMESPACE, NO_HEADERS
 from sparkdrain.io.kafka.encoding import BYTES, Encoding
 from sparkdrain.io.kafka.errors import KafkaFailed
 from sparkdrain.io.kafka.records import Written
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sparkdrain.io.kafka.client import Sink
     from sparkdrain.io.kafka.settings import Settings
 
-NAMESPACE: Final = "sparkdrain.io.kafka"
 _GROUPS: Final = 8
 
 

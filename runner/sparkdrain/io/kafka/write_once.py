@@ -30,7 +30,7 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from typing_extensions import override
 
 from sparkdrain.io.kafka import choose
-from sparkdrain.io.kafka.client import Partition
+from sparkdrain.io.kafka.client import NAMESPACE, Partition
 from sparkdrain.io.kafka.errors import KafkaFailed, KafkaRefused
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
 from sparkdrain.io.kafka.outbox import (
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from sparkdrain.io.kafka.encoding import Encoding
     from sparkdrain.io.kafka.settings import Settings
 
-NAMESPACE: Final = "sparkdrain.io.kafka"
 _LOGGER = logging.getLogger(__name__)
 # What is numbered: a record with its stamp beside its key, or as the key alone where all ends.
 # Records that were numbered by a release without stamps have their keys as they are.
