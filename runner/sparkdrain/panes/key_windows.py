@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from sparkdrain.panes.rules import Rules
     from sparkdrain.panes.times import WindowTimes
-    from sparkdrain.panes.window_state import WindowTable
     from timers_state import KeyScope
 
 _VALUES, _TIMER = b"v", b"t"
@@ -41,7 +40,7 @@ class KeyWindows:
     def __init__(self, rules: Rules, scope: KeyScope) -> None:
         self._rules = rules
         self._scope = scope
-        self._table: WindowTable = StatesTogether(scope) if rules.merges else SeparateStates(scope)
+        self._table = StatesTogether(scope) if rules.merges else SeparateStates(scope)
         self._open: dict[bytes, OpenWindow] = {}
 
     def find(self, encoded: bytes) -> OpenWindow:
@@ -56,6 +55,7 @@ class KeyWindows:
 
     def merge(self, windows: list[bytes]) -> dict[bytes, bytes]:
         """Merge windows with those that there are; returns what each went into, if into another."""
+        assert isinstance(self._table, StatesTogether), "windows merge"
         known = set(self._table.windows())
         known.update(found.encoded for found in self._open.values() if not found.gone)
         if known.issuperset(windows):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
-
-from typing_extensions import override
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sparkdrain.panes.trigger import Numbers
@@ -71,79 +69,55 @@ class WindowState:
         )
 
 
-class WindowTable(Protocol):
-    """States by encoded window."""
-
-    def get(self, window: bytes) -> bytes | None:
-        """The state of a window, None if it has none."""
-
-    def put(self, window: bytes, state: bytes) -> None:
-        """Keep the state of a window."""
-
-    def remove(self, window: bytes) -> None:
-        """The window has no state anymore."""
-
-    def windows(self) -> list[bytes]:
-        """All windows that have one; of merging windows only."""
-
-    def flush(self) -> None:
-        """Write down what was changed."""
-
-
-class SeparateStates(WindowTable):
-    """Windows that know nothing of each other: a value for each."""
+class SeparateStates:
+    """States of windows that know nothing of each other: a value for each."""
 
     def __init__(self, scope: KeyScope) -> None:
         self._scope = scope
 
-    @override
     def get(self, window: bytes) -> bytes | None:
+        """The state of an encoded window, None if it has none."""
         return self._scope.value(_STATE, window).get()
 
-    @override
     def put(self, window: bytes, state: bytes) -> None:
+        """Keep the state of a window."""
         self._scope.value(_STATE, window).set(state)
 
-    @override
     def remove(self, window: bytes) -> None:
+        """The window has no state anymore."""
         self._scope.value(_STATE, window).clear()
 
-    @override
-    def windows(self) -> list[bytes]:
-        raise NotImplementedError
-
-    @override
     def flush(self) -> None:
-        pass
+        """All is written down already."""
 
 
-class StatesTogether(WindowTable):
-    """Windows that may merge, so that all are looked at anyway: one value for all."""
+class StatesTogether:
+    """States of windows that may merge, so that all are looked at anyway: one value for all."""
 
     def __init__(self, scope: KeyScope) -> None:
         self._value = scope.value(_STATE)
         self._states = _decode(self._value.get() or b"")
         self._changed = False
 
-    @override
     def get(self, window: bytes) -> bytes | None:
+        """The state of an encoded window, None if it has none."""
         return self._states.get(window)
 
-    @override
     def put(self, window: bytes, state: bytes) -> None:
+        """Keep the state of a window."""
         self._states[window] = state
         self._changed = True
 
-    @override
     def remove(self, window: bytes) -> None:
+        """The window has no state anymore."""
         self._changed |= self._states.pop(window, None) is not None
 
-    @override
     def windows(self) -> list[bytes]:
+        """All windows that have a state."""
         return list(self._states)
 
-    @override
     def flush(self) -> None:
+        """Write down what was changed."""
         if not self._changed:
             return
         if self._states:
