@@ -34,33 +34,26 @@ def in_millis(time: Timestamp) -> Timestamp:
     return time
 
 
-class WindowGroups:
-    """One pane per key and window, at the end of the window."""
-
-    def __init__(
-        self, key_coder: Any, value_coder: Any, window_coder: Any, merger: GroupMerger
-    ) -> None:
-        _, self._decode_key = key_codec(key_coder)
-        self._values = ValueDecoder(value_coder).values
-        self._decode_window = window_coder.get_impl().decode
-        self._merger = merger
-
-    def with_context(self) -> Iterator[tuple[Any, list[Any]]]:
-        """Runs of ``(key, values)`` pairs with their shared context."""
-        section: bytes | None = None
-        context: Any = None
-        pairs: list[Any] = []
-        decode_key, values = self._decode_key, self._values
-        for found, key, chunks in self._merger.groups():
-            if found != section or len(pairs) >= _BATCH:
-                if pairs:
-                    yield context, pairs
-                    pairs = []
-                if found != section:
-                    section = found
-                    window = self._decode_window(found)
-                    end = in_millis(window.max_timestamp())
-                    context = WindowedValue(None, end, (window,), ONLY_PANE)
-            pairs.append((decode_key(key), values(chunks)))
-        if pairs:
-            yield context, pairs
+def window_groups(
+    merger: GroupMerger, key_coder: Any, value_coder: Any, window_coder: Any
+) -> Iterator[tuple[Any, list[Any]]]:
+    """One pane per key and window, at its end: ``(key, values)`` pairs, with what they share."""
+    _, decode_key = key_codec(key_coder)
+    values = ValueDecoder(value_coder).values
+    decode_window = window_coder.get_impl().decode
+    section: bytes | None = None
+    context: Any = None
+    pairs: list[Any] = []
+    for found, key, chunks in merger.groups():
+        if found != section or len(pairs) >= _BATCH:
+            if pairs:
+                yield context, pairs
+                pairs = []
+            if found != section:
+                section = found
+                window = decode_window(found)
+                end = in_millis(window.max_timestamp())
+                context = WindowedValue(None, end, (window,), ONLY_PANE)
+        pairs.append((decode_key(key), values(chunks)))
+    if pairs:
+        yield context, pairs

@@ -20,7 +20,7 @@ from sparkdrain.panes.choose import grouping_for
 from sparkdrain.panes.grouping import GroupingTerms
 from sparkdrain.panes.triggered import needs_no_times
 from sparkdrain.shuffle.elements import mixed_run, read_runs
-from sparkdrain.shuffle.group_by_key import WindowGroups
+from sparkdrain.shuffle.group_by_key import window_groups
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.stages.batch.keyed_rounds import KeyedRounds
 from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, Input
@@ -28,7 +28,7 @@ from sparkdrain.stages.shards.turn import Budget, Turn
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sparkdrain.fnapi.merging import WindowMergers
     from sparkdrain.graph.plan import Stage
@@ -85,7 +85,7 @@ def input_for(
             windowing = codings.windowing(edge)
             if groups_by_window(windowing):
                 merger = GroupMerger(memory_bytes, state.scratch)
-                groups = WindowGroups(key, value, codings.window_coder(edge), merger)
+                groups = window_groups(merger, key, value, codings.window_coder(edge))
                 return MergedGroups(merger, groups, source)
             coding, overlay = codings.elements(edge, value), state.more("panes")
             id_, memory = edge_state_id(edge.id), memory_bytes // 3
@@ -105,7 +105,9 @@ def input_for(
 class MergedGroups(Input):
     """A GroupByKey that needs to know no more than keys and windows."""
 
-    def __init__(self, merger: GroupMerger, groups: WindowGroups, source: Source) -> None:
+    def __init__(
+        self, merger: GroupMerger, groups: Iterator[tuple[Any, list[Any]]], source: Source
+    ) -> None:
         self._merger = merger
         self._groups = groups
         self._source = source
@@ -121,7 +123,7 @@ class MergedGroups(Input):
 
     @override
     def advance(self, turn: Turn) -> None:
-        for context, pairs in self._groups.with_context():
+        for context, pairs in self._groups:
             self._source.feed(pairs, context)
 
     @override
