@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sparkdrain.io.eventhubs.errors import EventHubsFailed
 
 _LOGGER = logging.getLogger(__name__)
-_LOGGER.addFilter(OncePerMinute(time.monotonic))
+_LOGGER.addFilter(OncePerMinute())
 _AT_ONCE: Final = 500
 _AGAIN: Final = 1.0
 _ANSWER: Final = 10.0
@@ -230,11 +230,10 @@ def _properties(event: EventData) -> Headers:
     given = event.properties
     if not given:
         return NO_HEADERS
-    return tuple((_text(name), _bytes(value)) for name, value in given.items())
-
-
-def _text(name: Any) -> str:
-    return name.decode() if isinstance(name, bytes) else str(name)
+    return tuple(
+        (name.decode() if isinstance(name, bytes) else str(name), _bytes(value))
+        for name, value in given.items()
+    )
 
 
 def _bytes(value: Any) -> bytes | None:

@@ -126,18 +126,18 @@ class SendEvents(beam.DoFn):
 
 
 def _key(key: Any) -> str | None:
-    if key is None or isinstance(key, str):
-        text = key
-    elif isinstance(key, bytes):
+    if isinstance(key, bytes):
         try:
-            text = key.decode()
+            key = key.decode()
         except UnicodeDecodeError:
             msg = f"the partition key {key!r} is not UTF-8, which Event Hubs wants"
             raise EventHubsWriteFailed(msg) from None
-    else:
+    if key is None:
+        return None
+    if not isinstance(key, str):
         msg = f"the partition key {key!r} is {type(key).__name__}, not bytes or text"
         raise EventHubsWriteFailed(msg)
-    if text is not None and len(text) > _LONGEST:
-        msg = f"a partition key has {_LONGEST} characters at most, not {len(text)}"
+    if len(key) > _LONGEST:
+        msg = f"a partition key has {_LONGEST} characters at most, not {len(key)}"
         raise EventHubsWriteFailed(msg)
-    return text
+    return key
