@@ -15,11 +15,11 @@ from sparkdrain.io.kafka.client import (
     Partition,
     Sent,
     ServiceTime,
+    matching,
     nothing,
 )
 from sparkdrain.io.kafka.errors import KafkaDataLost, KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.note import Recorded
-from sparkdrain.io.kafka.topics import matching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sparkdrain.errors import BadOption, BadSetup
 from sparkdrain.io.kafka import choose
-from sparkdrain.io.kafka.client import Partition
+from sparkdrain.io.kafka.client import Partition, matching
 from sparkdrain.io.kafka.errors import KafkaRefused
 from sparkdrain.io.kafka.positions import EARLIEST, Position, position, start_of, stop_of
 from sparkdrain.io.kafka.settings import (
@@ -22,7 +22,6 @@ from sparkdrain.io.kafka.settings import (
     for_rdkafka,
     settings,
 )
-from sparkdrain.io.kafka.topics import matching
 from sparkdrain.io.kafka.watermarks import Watermarks
 
 TLS = {

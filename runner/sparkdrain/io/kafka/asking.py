@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sparkdrain.errors import BadOption, BadSetup, SparkDrainError
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from sparkdrain.io.kafka.client import Partition
 
 _LOGGER = logging.getLogger(__name__)
-_LOGGER.addFilter(OncePerMinute(time.monotonic))
+_LOGGER.addFilter(OncePerMinute())
 A = TypeVar("A")
 _EVERY: Final = 1.0
 

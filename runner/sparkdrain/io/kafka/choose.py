@@ -121,7 +121,9 @@ def _check_for_confluent(settings: Settings) -> None:
     """
     import confluent_kafka as ck  # noqa: PLC0415 - it may not be installed
 
-    given = {_rdkafka_name(name, value): name for name, value in settings.config}
+    given = {
+        theirs: name for name, value in settings.config for theirs in for_rdkafka({name: value})
+    }
     config = {"group.id": "none", **for_rdkafka(dict(settings.config)), _LAST: ""}
     make = ck.Producer if settings.option == PRODUCER else ck.Consumer
     try:
@@ -189,8 +191,3 @@ def _unknown(settings: Settings, library: str, name: str, known: Iterable[str]) 
         f"{settings.option} has {name!r}, which {library} does not know{hint} "
         f"Correct the name, or leave the setting out{other}"
     )
-
-
-def _rdkafka_name(name: str, value: Any) -> str:
-    (theirs,) = for_rdkafka({name: value})
-    return theirs

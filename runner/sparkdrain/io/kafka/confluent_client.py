@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from typing_extensions import override
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.io.kafka.client import Catalog, Client, Partition
+from sparkdrain.io.kafka.client import Catalog, Client, Partition, matching
 from sparkdrain.io.kafka.confluent_errors import (
     REFUSALS,
     Problems,
@@ -23,7 +23,6 @@ from sparkdrain.io.kafka.confluent_errors import (
 from sparkdrain.io.kafka.confluent_producers import ConfluentSink, ConfluentTransactions
 from sparkdrain.io.kafka.confluent_records import ConfluentRecords
 from sparkdrain.io.kafka.settings import Settings, for_rdkafka
-from sparkdrain.io.kafka.topics import matching
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 LOGGER: Final = logging.getLogger("sparkdrain.io.kafka.librdkafka")
-LOGGER.addFilter(OncePerMinute(time.monotonic))
+LOGGER.addFilter(OncePerMinute())
 
 REFUSALS: Final = frozenset(
     {

@@ -19,6 +19,7 @@ from sparkdrain.io.kafka.client import (
     LostRecords,
     Partition,
     RecordReader,
+    matching,
     nothing,
 )
 from sparkdrain.io.kafka.errors import KafkaDataLost, KafkaUnreachable
@@ -26,7 +27,6 @@ from sparkdrain.io.kafka.kafka_python_clock import KafkaPythonClock
 from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures, made
 from sparkdrain.io.kafka.kafka_python_producers import KafkaPythonSink, KafkaPythonTransactions
 from sparkdrain.io.kafka.settings import Settings, for_kafka_python
-from sparkdrain.io.kafka.topics import matching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

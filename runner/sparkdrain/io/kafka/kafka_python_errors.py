@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import ssl
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +31,7 @@ _REFUSALS: Final = (
     kafka_errors.KafkaConfigurationError,
 )
 for _name in ("cluster", "consumer.fetcher", "net.connection", "net.manager", "net.selector"):
-    logging.getLogger(f"kafka.{_name}").addFilter(OncePerMinute(time.monotonic))
+    logging.getLogger(f"kafka.{_name}").addFilter(OncePerMinute())
 
 
 def made(servers: str, make: Callable[..., Any], config: Mapping[str, Any]) -> Any:

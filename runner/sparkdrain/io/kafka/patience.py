@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LOGGER = logging.getLogger(__name__)
-_LOGGER.addFilter(OncePerMinute(time.monotonic))
+_LOGGER.addFilter(OncePerMinute())
 T = TypeVar("T")
 _ATTEMPTS: Final = 5
 _PAUSE: Final = 0.2  # seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ _NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
 class OncePerMinute(logging.Filter):
     """Lets each message through once a minute; numbers do not make it another one."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
         self._told: dict[str, float] = {}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _WAITS = logging.getLogger(f"{__name__}.waits")
-_WAITS.addFilter(OncePerMinute(time.monotonic))
+_WAITS.addFilter(OncePerMinute())
 # How long to wait for a record before others have their turn, by whether the end is known.
 # Seconds, as all below.
 _WAIT: Final = 0.005
