@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sparkdrain.fnapi.elements import Metadata, Output, encode_pair, leading_pairs
 from sparkdrain.fnapi.errors import HarnessGarbled
+from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.grouped_blocks import decode_groups
 from sparkdrain.shuffle.grouping import GroupWriter, WindowedWriter
 from sparkdrain.shuffle.keys import key_codec
@@ -40,7 +41,8 @@ class Groups:
         self.sent_bytes = 0
         self.payloads: list[bytes] = []
         encode_key, _ = key_codec(coders.BytesCoder())
-        self.values = GroupWriter(0, encode_key, EncodedCoder(), self, self.route, 1 << 12)
+        sender = GroupSender(0, encode_key, self, self.route, 1 << 12)
+        self.values = GroupWriter(sender, EncodedCoder())
         self.writer = kind(self.values, WINDOW)
         self.output = Output(self.writer, METADATA, pairs=True)
 

@@ -99,14 +99,11 @@ class Rounds:
         blocks = Blocks()
         encode, _ = key_codec(self.key_coder)
         route = lambda keys: [0] * len(keys)
+        sender = GroupSender(0, encode, blocks, route, self.block_bytes)
         if needs_no_times(self.windowing):
-            writer = WindowedWriter(
-                GroupWriter(0, encode, self.value_coder, blocks, route, self.block_bytes),
-                self.window_coder,
-            )
+            writer = WindowedWriter(GroupWriter(sender, self.value_coder), self.window_coder)
         else:
-            sender = GroupSender(0, encode, blocks, route, self.block_bytes)
-            writer = KeyedWriter(sender, encode, self.value_coder, self.window_coder)
+            writer = KeyedWriter(sender, self.value_coder, self.window_coder)
         for key, value, seconds in elements:
             writer.write((key, value), self.context(value, seconds))
         writer.flush()

@@ -50,9 +50,8 @@ def sent(elements, key_coder, block_bytes, few=0):
     outbox = Outbox(layout, 0, 0, 7, lambda target, record: blocks[target].append(record))
     encode_key, _ = key_codec(key_coder)
     route = Owners(range(3)).of
-    writer = KeyedWriter(
-        GroupSender(1, encode_key, outbox, route, block_bytes), encode_key, VALUE, WINDOW, few
-    )
+    sender = GroupSender(1, encode_key, outbox, route, block_bytes)
+    writer = KeyedWriter(sender, VALUE, WINDOW, few)
     for context, pairs in elements:
         for pair in pairs:
             writer.write(pair, context)
@@ -148,7 +147,8 @@ def test_chunks_that_are_late_have_no_beginning(elements, expired):
 def test_an_error_of_a_coder_says_what_was_being_encoded_however_late_that_is(key, value):
     outbox = Outbox(ShuffleLayout(1, 1, 0), 0, 0, 7, lambda *_: None)
     outbox.names[1] = "Make"
-    writer = GroupWriter(1, str.encode, coders.VarIntCoder(), outbox, Owners([0]).of, 1 << 20)
+    sender = GroupSender(1, str.encode, outbox, Owners([0]).of, 1 << 20)
+    writer = GroupWriter(sender, coders.VarIntCoder())
     writer.add([writer.table(b"")], key, value)
     with pytest.raises(TypeError) as failed:
         writer.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.shuffle.grouped_blocks import cuts, encode_groups
@@ -23,34 +24,28 @@ Router = Callable[[list[bytes]], list[SparkPartition]]
 """Where each of some encoded keys goes."""
 
 
+@dataclass(slots=True, eq=False)
 class GroupSender:
     """Sends what a writer has collected.
 
     Attributes:
+        encode_key: encodes keys that are not encoded yet.
         elements: how many were sent.
         limit: how many to collect before the next call.
     """
 
-    def __init__(
-        self,
-        edge: int,
-        encode_key: KeyEncode,
-        outbox: Outbox,
-        route: Router,
-        block_bytes: int,
-    ) -> None:
-        self._edge = edge
-        self._encode_key = encode_key
-        self._outbox = outbox
-        self._route = route
-        self._block_bytes = block_bytes
-        self.elements = 0
-        self.limit = _FIRST_LIMIT
+    edge: int
+    encode_key: KeyEncode
+    outbox: Outbox
+    route: Router
+    block_bytes: int
+    elements: int = 0
+    limit: int = _FIRST_LIMIT
 
     @property
     def maker(self) -> str:
         """The step that has made what is sent."""
-        return self._outbox.producer(self._edge)
+        return self.outbox.producer(self.edge)
 
     def send(self, tables: Iterable[tuple[bytes, Iterable[Any], list[bytes]]], count: int) -> None:
         """Send ``count`` elements.
@@ -60,23 +55,23 @@ class GroupSender:
                 of each.
             count: how many elements these are.
         """
-        sent = self._outbox.sent_bytes
+        sent = self.outbox.sent_bytes
         for section, keys, chunks in tables:
             self._send(section, keys, chunks)
-        sent = self._outbox.sent_bytes - sent
+        sent = self.outbox.sent_bytes - sent
         self.elements += count
         if count:
             fitting = count * _FLUSH_BYTES // max(1, sent)
             self.limit = max(1, min(fitting, self.limit * 8, _HIGHEST_LIMIT))
 
     def _send(self, section: bytes, table: Iterable[Any], chunks: list[bytes]) -> None:
-        encode = self._encode_key
+        encode = self.encode_key
         with made_by(self.maker):
             keys = [key[0] if type(key) is tuple else encode(key) for key in table]
         for partition, (some, theirs) in self._parts(keys, chunks).items():
-            for start, end in cuts(theirs, self._block_bytes):
-                self._outbox.put(
-                    self._edge,
+            for start, end in cuts(theirs, self.block_bytes):
+                self.outbox.put(
+                    self.edge,
                     partition,
                     encode_groups(section, some[start:end], theirs[start:end]),
                 )
@@ -85,7 +80,7 @@ class GroupSender:
         self, keys: list[bytes], chunks: list[bytes]
     ) -> dict[SparkPartition, tuple[list[bytes], list[bytes]]]:
         """Keys and chunks by where they go."""
-        targets = self._route(keys)
+        targets = self.route(keys)
         if targets and targets.count(targets[0]) == len(targets):
             return {targets[0]: (keys, chunks)}
         parts: dict[SparkPartition, tuple[list[bytes], list[bytes]]] = {

@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam import coders
 
 from sparkdrain.shuffle.coding import IMMUTABLE_TYPES, immutable_values
-from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.keys import refuse_pair
 from sparkdrain.step_notes import made_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sparkdrain.shuffle.group_sender import Router
-    from sparkdrain.shuffle.keys import KeyEncode
-    from sparkdrain.shuffle.outbox import Outbox
+    from sparkdrain.shuffle.group_sender import GroupSender
 
 _COUNT = struct.Struct(">i")
 _ONE = _COUNT.pack(1)
@@ -48,17 +45,9 @@ class GroupWriter:
     or value that is encoded already; user tuples never stand there as they are.
     """
 
-    def __init__(
-        self,
-        edge: int,
-        encode_key: KeyEncode,
-        value_coder: Any,
-        outbox: Outbox,
-        route: Router,
-        block_bytes: int,
-    ) -> None:
-        self._sender = GroupSender(edge, encode_key, outbox, route, block_bytes)
-        self._encode_key = encode_key
+    def __init__(self, sender: GroupSender, value_coder: Any) -> None:
+        self._sender = sender
+        self._encode_key = sender.encode_key
         self._encode_value = value_coder.get_impl().encode_nested
         self._encode_values = coders.ListCoder(value_coder).get_impl().encode
         # Coders of anything (FastPrimitives) may still see only simple objects.
@@ -221,16 +210,13 @@ class KeyedWriter:
     table stands the chunk of a key with one element, or a list of its encoded elements.
 
     Args:
-        encode_key: encodes keys that are not encoded yet.
         few: how many elements to put together where keys have one or two in a table that is as
             large as it may be; which is looked at now and then. 0: as many as there may be.
     """
 
-    def __init__(
-        self, sender: GroupSender, encode_key: KeyEncode, value: Any, window: Any, few: int = 0
-    ) -> None:
+    def __init__(self, sender: GroupSender, value: Any, window: Any, few: int = 0) -> None:
         self._sender = sender
-        self._encode_key = encode_key
+        self._encode_key = sender.encode_key
         self._encode = value.get_impl().encode_nested
         metadata = coders.WindowedValueCoder(coders.BytesCoder(), window)
         self._encode_metadata = metadata.get_impl().encode

@@ -38,7 +38,7 @@ def side_writer(
     # Beam asks for a key of a multimap by its nested encoding.
     encode_key = coder.key_coder().get_impl().encode_nested if edge.multimap else bytes
     value = coder.value_coder() if edge.multimap else coder
-    values = GroupWriter(edge.id, encode_key, value, outbox, route, block_bytes)
+    values = GroupWriter(GroupSender(edge.id, encode_key, outbox, route, block_bytes), value)
     writer = WindowedWriter(values, window_coder)
     return writer if edge.multimap else KeylessWriter(writer)
 
@@ -102,12 +102,11 @@ def broadcast_writer(
     def nowhere(keys: list[bytes]) -> list[SparkPartition]:
         return [layout.reports] * len(keys)
 
+    sender = GroupSender(edge.id, bytes, everywhere, nowhere, block_bytes)
     if by_window and not comes_with_window(windowing):
-        values = GroupWriter(edge.id, bytes, coder, everywhere, nowhere, block_bytes)
-        return KeylessWriter(WindowedWriter(values, window))
+        return KeylessWriter(WindowedWriter(GroupWriter(sender, coder), window))
     if not comes_with_window(windowing):
-        sender = GroupSender(edge.id, bytes, everywhere, nowhere, block_bytes)
-        return KeylessWriter(KeyedWriter(sender, bytes, coder, window))
+        return KeylessWriter(KeyedWriter(sender, coder, window))
     return side_writer(edge, coder, window, everywhere, nowhere, block_bytes)
 
 

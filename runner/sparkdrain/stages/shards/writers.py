@@ -14,8 +14,6 @@ from sparkdrain.side_inputs.writers import broadcast_writer, side_writer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.shuffle.group_sender import Router
-    from sparkdrain.shuffle.keys import KeyEncode
     from sparkdrain.shuffle.outbox import Outbox, SparkPartition
     from sparkdrain.stages.shards.codings import Codings
 
@@ -45,17 +43,15 @@ def writer_for(
             slots = list(range(outbox.layout.slots))
             return _element_writer(edge, codings, outbox, block_bytes, slots)
         case EdgeKind.GROUP if by_window(codings.windowing(edge)):
-            encode_key, route = _by_key(edge, codings, outbox)
-            value = codings.coder(edge).value_coder()
-            writer = GroupWriter(edge.id, encode_key, value, outbox, route, block_bytes)
-            return WindowedWriter(writer, codings.window_coder(edge))
+            sender = _by_key(edge, codings, outbox, block_bytes)
+            values = GroupWriter(sender, codings.coder(edge).value_coder())
+            return WindowedWriter(values, codings.window_coder(edge))
         case EdgeKind.GROUP | EdgeKind.KEYED:
             value, window = codings.coder(edge).value_coder(), codings.window_coder(edge)
-            encode_key, route = _by_key(edge, codings, outbox)
-            sender = GroupSender(edge.id, encode_key, outbox, route, block_bytes)
+            sender = _by_key(edge, codings, outbox, block_bytes)
             # The reader of a GroupByKey puts all of a key together, and is spared a part of that.
             few = _few(outbox.layout.slots) if edge.kind is EdgeKind.KEYED else 0
-            return KeyedWriter(sender, encode_key, value, window, few)
+            return KeyedWriter(sender, value, window, few)
         case EdgeKind.BROADCAST:
             coder, windowing = codings.coder(edge), codings.windowing(edge)
             return broadcast_writer(
@@ -77,11 +73,12 @@ def _element_writer(
     return ElementWriter(edge.id, codings.elements(edge), outbox, targets, block_bytes)
 
 
-def _by_key(edge: Edge, codings: Codings, outbox: Outbox) -> tuple[KeyEncode, Router]:
-    """How keys are encoded, and that each goes to its slot."""
+def _by_key(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int) -> GroupSender:
+    """Sends each key to its slot."""
     layout = outbox.layout
     encode_key, _ = key_codec(codings.coder(edge).key_coder())
-    return encode_key, Owners([layout.shard(edge.consumer, n) for n in range(layout.slots)]).of
+    route = Owners([layout.shard(edge.consumer, slot) for slot in range(layout.slots)]).of
+    return GroupSender(edge.id, encode_key, outbox, route, block_bytes)
 
 
 def _side_writer(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int) -> Any:
