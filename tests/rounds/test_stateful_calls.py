@@ -13,7 +13,7 @@ from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.shuffle.keyed_chunks import KeyedChunks
+from sparkdrain.shuffle.keyed_blocks import KeyedChunks
 from sparkdrain.stages.telling.failure import failure_of
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.large_keys import large_keys

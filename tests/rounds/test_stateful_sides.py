@@ -12,7 +12,7 @@ from apache_beam.testing import test_stream
 from apache_beam.transforms import trigger, userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
 
-from sparkdrain.shuffle.keyed_chunks import KeyedChunks
+from sparkdrain.shuffle.keyed_blocks import KeyedChunks
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.recorded import emitted, emitted_in_rounds
 from tests.support.scripts import Mark, pairs_in_rounds

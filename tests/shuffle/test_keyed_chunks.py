@@ -18,7 +18,7 @@ from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.grouped_blocks import split_groups
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter
-from sparkdrain.shuffle.keyed_chunks import NO_CHUNK, KeyedChunks
+from sparkdrain.shuffle.keyed_blocks import NO_CHUNK, KeyedChunks
 from sparkdrain.shuffle.keys import Owners, key_codec
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout

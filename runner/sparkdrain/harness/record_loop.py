@@ -16,7 +16,7 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 from sparkdrain.harness.call_writer import ELEMENT, Given, Side
 from sparkdrain.harness.cells import UNREAD, ValueCell
 from sparkdrain.harness.timers import ProcessingTimer, timer_of
-from sparkdrain.shuffle.keyed_chunks import NO_CHUNK
+from sparkdrain.shuffle.keyed_blocks import NO_CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,7 @@ import struct
 import tempfile
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from sparkdrain.shuffle.group_table import GroupTable
-from sparkdrain.shuffle.grouped_blocks import cuts, decode_groups, encode_groups
+from sparkdrain.shuffle.grouped_blocks import GroupTable, cuts, decode_groups, encode_groups
 from sparkdrain.shuffle.sort_merging import SortMerger
 
 if TYPE_CHECKING:

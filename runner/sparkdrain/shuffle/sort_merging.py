@@ -14,13 +14,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.shuffle.chunk_file import ChunkFile, Extent
-from sparkdrain.shuffle.group_table import GroupTable
+from sparkdrain.shuffle.grouped_blocks import GroupTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from sparkdrain.shuffle.group_table import Key
+    from sparkdrain.shuffle.grouped_blocks import Key
 
 _ENTRY = struct.Struct(">IIQ")
 _SIZE = struct.Struct(">I")

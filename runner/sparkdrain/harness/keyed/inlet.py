@@ -9,7 +9,7 @@ from typing_extensions import override
 from sparkdrain.harness.harness import KeyedInlet
 from sparkdrain.harness.keyed.due import Due, DueInFlight
 from sparkdrain.harness.keyed.errors import tell_key
-from sparkdrain.shuffle.keyed_chunks import KeyedChunks
+from sparkdrain.shuffle.keyed_blocks import KeyedChunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
