@@ -91,19 +91,16 @@ class KafkaPythonCatalog(Catalog):
         until = time.monotonic() + PATIENCE / 1000
         while True:
             try:
-                return self._partitions(topics, pattern)
+                with Failures(self._servers):
+                    if self._admin is None:
+                        self._admin = made(self._servers, KafkaAdminClient, self._config)
+                    wanted = matching(self._admin.list_topics(), topics, pattern, self._servers)
+                    described = self._admin.describe_topics(wanted) if wanted else []
+                break
             except KafkaUnreachable:
                 if time.monotonic() > until:
                     raise
                 time.sleep(_PAUSE)
-
-    def _partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
-        with Failures(self._servers):
-            if self._admin is None:
-                self._admin = made(self._servers, KafkaAdminClient, self._config)
-            there = self._admin.list_topics()
-            wanted = matching(there, topics, pattern, self._servers)
-            described = self._admin.describe_topics(wanted) if wanted else []
         return sorted(
             Partition(str(topic["name"]), int(one["partition_index"]))
             for topic in described

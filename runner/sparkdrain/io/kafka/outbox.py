@@ -129,12 +129,6 @@ class NumberedRecords:
         return None if last is None else last.owner
 
     @property
-    def digest(self) -> bytes | None:
-        """The digest with the last record."""
-        last = self.stamps[-1]
-        return None if last is None else last.after
-
-    @property
     def is_beginning(self) -> bool:
         """Whether the first record is the first one of its owner."""
         first = self.stamps[0]

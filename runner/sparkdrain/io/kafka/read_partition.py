@@ -266,14 +266,12 @@ def reader(
     skip_lost: bool,
     namespace: str = NAMESPACE,
 ) -> beam.DoFn:
-    """The DoFn for a transform.
+    """The `PartitionReader` for a transform.
 
     Args:
         spans: which offsets are read.
-        watermarks: what to conclude from records.
         bounded: whether partitions come to an end.
         commit: whether offsets are committed once what was read is safe.
-        skip_lost: whether records that were deleted before they were read are passed over.
     """
     offsets = beam.DoFn.RestrictionParam(spans)
     estimator = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())

@@ -381,11 +381,11 @@ class Publish(beam.DoFn):
         self._known.inc(len(numbered) - len(decision))
 
     def _recorded(self, batch: NumberedRecords, *, is_over: bool) -> Recorded:
-        owner, digest = batch.owner, batch.digest
-        if owner is None or digest is None:
+        last = batch.stamps[-1]
+        if last is None:
             return Recorded(batch.next)  # as the release did that has numbered the records
         stage = OwnerStage.OVER if is_over else OwnerStage.OPEN
-        return self._transactional.record(History(batch.next, owner, digest), stage)
+        return self._transactional.record(History(batch.next, last.owner, last.after), stage)
 
     def _check_behind(self) -> None:
         """All records of a checkpoint came: refuse groups where another job has published more."""
