@@ -8,21 +8,13 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from azure.eventhub import EventHubConsumerClient, EventHubProducerClient, TransportType
-from azure.eventhub.exceptions import (
-    AuthenticationError,
-    EventHubError,
-    OwnershipLostError,
-)
+from azure.eventhub.exceptions import AuthenticationError, EventHubError, OwnershipLostError
 from azure.identity import DefaultAzureCredential
 from typing_extensions import override
 
 from sparkdrain import redaction
 from sparkdrain.errors import BadOption
-from sparkdrain.io.eventhubs.errors import (
-    EventHubsFailed,
-    EventHubsRefused,
-    EventHubsUnreachable,
-)
+from sparkdrain.io.eventhubs.errors import EventHubsFailed, EventHubsRefused, EventHubsUnreachable
 from sparkdrain.io.eventhubs.events_reader import HubReader
 from sparkdrain.io.eventhubs.follower import one_after
 from sparkdrain.io.eventhubs.outgoing import Outgoing

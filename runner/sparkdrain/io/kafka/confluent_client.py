@@ -13,13 +13,7 @@ from typing_extensions import override
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.io.kafka.client import Catalog, Client, Partition, matching
-from sparkdrain.io.kafka.confluent_errors import (
-    REFUSALS,
-    Problems,
-    failure,
-    made,
-    may_pass,
-)
+from sparkdrain.io.kafka.confluent_errors import REFUSALS, Problems, failure, made, may_pass
 from sparkdrain.io.kafka.confluent_producers import ConfluentSink, ConfluentTransactions
 from sparkdrain.io.kafka.confluent_records import ConfluentRecords
 from sparkdrain.io.kafka.settings import Settings, for_rdkafka

@@ -20,13 +20,7 @@ from sparkdrain.io.kafka.client import (
     RecordReader,
     nothing,
 )
-from sparkdrain.io.kafka.confluent_errors import (
-    LOST,
-    Problems,
-    failure,
-    made,
-    may_pass,
-)
+from sparkdrain.io.kafka.confluent_errors import LOST, Problems, failure, made, may_pass
 from sparkdrain.io.kafka.errors import KafkaDataLost
 
 if TYPE_CHECKING:

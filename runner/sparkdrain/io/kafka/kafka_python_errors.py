@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafka import errors as kafka_errors
 
 from sparkdrain import redaction
-from sparkdrain.io.kafka.errors import (
-    KafkaDataLost,
-    KafkaFailed,
-    KafkaRefused,
-    KafkaUnreachable,
-)
+from sparkdrain.io.kafka.errors import KafkaDataLost, KafkaFailed, KafkaRefused, KafkaUnreachable
 from sparkdrain.io.kafka.quiet_log import OncePerMinute
 
 if TYPE_CHECKING:
