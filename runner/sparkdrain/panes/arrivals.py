@@ -95,9 +95,7 @@ def sorted_out(
     yield from _by_group(tables)
 
 
-def _by_group(
-    tables: dict[bytes, dict[int, Groups]],
-) -> Iterator[tuple[bytes, bytes, Groups]]:
+def _by_group(tables: dict[bytes, dict[int, Groups]]) -> Iterator[tuple[bytes, bytes, Groups]]:
     names = group_keys()
     for section, table in tables.items():
         for group in sorted(table):

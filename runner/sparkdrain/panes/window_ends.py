@@ -191,10 +191,7 @@ class WindowEndGrouping(Grouping):
     def has_due(self, frontier: int, now: int) -> bool:
         return any(
             first is not None and first <= frontier
-            for first in (
-                self._first(Domain.EVENT),
-                self._first(Domain.EXPIRY),
-            )
+            for first in (self._first(Domain.EVENT), self._first(Domain.EXPIRY))
         )
 
     def _ending_window(self, section: bytes) -> EndingWindow:
@@ -342,5 +339,4 @@ def _size_in_memory(chunks: list[Any]) -> int | None:
 
 
 def _number(panes: bytes | None) -> int:
-    number: int = _PANES.unpack(panes)[0] if panes else 0
-    return number
+    return _PANES.unpack(panes)[0] if panes else 0

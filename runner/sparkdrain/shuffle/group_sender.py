@@ -70,11 +70,8 @@ class GroupSender:
             keys = [key[0] if type(key) is tuple else encode(key) for key in table]
         for partition, (some, theirs) in self._parts(keys, chunks).items():
             for start, end in cuts(theirs, self.block_bytes):
-                self.outbox.put(
-                    self.edge,
-                    partition,
-                    encode_groups(section, some[start:end], theirs[start:end]),
-                )
+                payload = encode_groups(section, some[start:end], theirs[start:end])
+                self.outbox.put(self.edge, partition, payload)
 
     def _parts(
         self, keys: list[bytes], chunks: list[bytes]

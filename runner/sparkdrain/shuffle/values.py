@@ -58,8 +58,7 @@ def joined_values(values: Any) -> bytes:
         return values
     if isinstance(values, EncodedValues):
         return joined_chunks(list(map(_loaded, values.chunks)))
-    encoded: bytes = _ENCODED.encode(list(values))
-    return encoded
+    return _ENCODED.encode(list(values))
 
 
 def joined_chunks(chunks: list[bytes]) -> bytes:
@@ -171,8 +170,7 @@ coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(GroupValues)
 
 def _loaded(chunk: Any) -> bytes:
     """A chunk, which may be an extent on disk."""
-    loaded: bytes = chunk if type(chunk) is bytes else chunk.load()
-    return loaded
+    return chunk if type(chunk) is bytes else chunk.load()
 
 
 def _are_small(chunks: list[Any], limit: int) -> bool:
