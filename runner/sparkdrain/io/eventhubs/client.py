@@ -135,11 +135,8 @@ class HubCatalog(Catalog, ServiceClock):
         if properties["is_empty"] or int(last.timestamp() * 1000) < millis:
             return None
         moment = datetime.fromtimestamp(millis / 1000, timezone.utc)
-        found: int | None = self._ask(
-            # Which takes a connection of its own: the library cannot stop receiving otherwise.
-            lambda _: one_after(self._client.consumer(), partition, moment)
-        )
-        return found
+        # It takes a connection of its own: the library cannot stop receiving otherwise.
+        return self._ask(lambda _: one_after(self._client.consumer(), partition, moment))
 
     @override
     def time(self, topics: Sequence[str]) -> ServiceTime:
@@ -166,10 +163,8 @@ class HubCatalog(Catalog, ServiceClock):
             consumer.close()
 
     def _properties(self, partition: Partition) -> dict[str, Any]:
-        found: dict[str, Any] = self._ask(
-            lambda consumer: consumer.get_partition_properties(str(partition.number))
-        )
-        return found
+        ident = str(partition.number)
+        return self._ask(lambda consumer: consumer.get_partition_properties(ident))
 
     def _ask(self, question: Callable[[Any], Any]) -> Any:
         """Ask until it is answered, or patience is at an end."""

@@ -14,7 +14,7 @@ from sparkdrain.errors import BadOption
 from sparkdrain.io.eventhubs.events import HubEvent
 from sparkdrain.io.eventhubs.settings import hub_settings
 from sparkdrain.io.kafka.discovery import FindPartitions, Topics, WatchPartitions
-from sparkdrain.io.kafka.positions import GivenPosition, position
+from sparkdrain.io.kafka.positions import position
 from sparkdrain.io.kafka.read_partition import reader
 from sparkdrain.io.kafka.records import BadRecord
 from sparkdrain.io.kafka.shared import Wanted
@@ -96,11 +96,10 @@ class ReadFromEventHubs(beam.PTransform):
         self._set_aside = False
         self._check(on_lost)
 
-    def _given(self, at: Any) -> GivenPosition:
+    def _given(self, at: Any) -> Any:
         if isinstance(at, dict):
             return {(self._settings.hub, number): offset for number, offset in at.items()}
-        given: GivenPosition = at
-        return given
+        return at
 
     def _check(self, on_lost: str) -> None:
         kinds = {self._start.kind, self._stop.kind if self._stop else None}
@@ -164,16 +163,12 @@ class ReadFromEventHubs(beam.PTransform):
             kind=HubEvent,
             namespace=NAMESPACE,
         )
-        kind = self._element_type()
+        value = bytes if self._value_coder is None else typehints.Any
+        pair = typehints.Tuple[typehints.Optional[bytes], value]
+        kind = HubEvent if self._with_metadata else pair
         if not self._set_aside:
             return batches | "Unpack" >> beam.ParDo(dofn).with_output_types(kind)
         outputs = batches | "Unpack" >> beam.ParDo(dofn).with_outputs(BAD, main="good")
         outputs.good.element_type = kind
         outputs[BAD].element_type = BadRecord
         return outputs.good, outputs[BAD]
-
-    def _element_type(self) -> Any:
-        if self._with_metadata:
-            return HubEvent
-        value = bytes if self._value_coder is None else typehints.Any
-        return typehints.Tuple[typehints.Optional[bytes], value]

@@ -66,8 +66,7 @@ def _encoded(data: Any, coder: Coder | None, part: str) -> bytes | None:
     if data is None:
         return None
     if coder is not None:
-        encoded: bytes = coder.encode(data)
-        return encoded
+        return coder.encode(data)
     if isinstance(data, bytes):
         return data
     msg = f"the {part} {data!r} is {type(data).__name__}, not bytes: pass {part}_coder="

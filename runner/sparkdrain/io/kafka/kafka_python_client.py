@@ -228,8 +228,7 @@ class KafkaPythonRecords(RecordReader):
         at = TopicPartition(*partition)
         if at not in self._told:
             return None
-        end: int | None = self._consumer.highwater(at)
-        return end
+        return self._consumer.highwater(at)
 
     @override
     def close(self) -> None:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sparkdrain.in_time import InTime, NoAnswer
-from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
+from sparkdrain.io.kafka.errors import KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.quiet_log import OncePerMinute
 
 if TYPE_CHECKING:
@@ -41,9 +41,6 @@ def patiently(
     while True:
         try:
             return step()
-        except KafkaRefused:
-            let_go()
-            raise
         except (KafkaUnreachable, KafkaWriteFailed) as error:
             let_go()
             failures = 0 if isinstance(error, KafkaUnreachable) else failures + 1

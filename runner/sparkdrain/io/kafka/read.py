@@ -141,22 +141,23 @@ class ReadFromKafka(beam.PTransform):
             commit=self._commit,
             skip_lost=self._on_lost == "skip",
         )
+        finder = (
+            FindPartitions(wanted, self._topics)
+            if self._discover_every is None
+            else WatchPartitions(wanted, self._topics, self._discover_every, self._watermarks)
+        )
         batches = (
             begin
             | "Impulse" >> beam.Impulse()
-            | "Partitions"
-            >> beam.ParDo(self._finder(wanted)).with_output_types(tuple[str, int, bool])
+            | "Partitions" >> beam.ParDo(finder).with_output_types(tuple[str, int, bool])
             | "Fetch" >> beam.ParDo(dofn).with_output_types(typehints.Any)
         )
         return self._unpacked(batches)
 
-    def _finder(self, wanted: Wanted) -> beam.DoFn:
-        if self._discover_every is None:
-            return FindPartitions(wanted, self._topics)
-        return WatchPartitions(wanted, self._topics, self._discover_every, self._watermarks)
-
     def _unpacked(self, batches: beam.PCollection) -> Any:
-        kind = self._element_type()
+        kind: Any = KafkaRecord
+        if not self._with_metadata:
+            kind = typehints.Tuple[_decoded(self._key_coder), _decoded(self._value_coder)]
         decodes = self._key_coder is not None or self._value_coder is not None
         if not (decodes or self._with_metadata or self._set_aside):
             return batches | "Unpack" >> beam.ParDo(UnpackPairs()).with_output_types(kind)
@@ -172,11 +173,6 @@ class ReadFromKafka(beam.PTransform):
         outputs.good.element_type = kind
         outputs[BAD].element_type = BadRecord
         return outputs.good, outputs[BAD]
-
-    def _element_type(self) -> Any:
-        if self._with_metadata:
-            return KafkaRecord
-        return typehints.Tuple[_decoded(self._key_coder), _decoded(self._value_coder)]
 
 
 def _decoded(coder: Coder | None) -> Any:

@@ -112,10 +112,7 @@ def _made(
 
 
 def _decoder(coder: Coder | None) -> Callable[[bytes], Any]:
-    if coder is None:
-        return lambda data: data
-    decode: Callable[[bytes], Any] = coder.decode
-    return decode
+    return (lambda data: data) if coder is None else coder.decode
 
 
 def _problem(batch: FetchedRecords, index: int, part: str) -> str:
