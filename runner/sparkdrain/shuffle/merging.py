@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-
 _PARTS: Final = 64
 # The lowest bits say where a dict puts a key: parts whose keys share these would make poor dicts.
 _SHIFT: Final = 40

@@ -114,11 +114,6 @@ def _library_here(settings: Settings) -> str | None:
 
 
 def _check_for_confluent(settings: Settings) -> None:
-    """Refuse settings that confluent-kafka does not take.
-
-    Raises:
-        BadOption: names the setting.
-    """
     import confluent_kafka as ck  # noqa: PLC0415 - it may not be installed
 
     given = {
@@ -145,11 +140,6 @@ def _check_for_confluent(settings: Settings) -> None:
 
 
 def _check_for_kafka_python(settings: Settings) -> None:
-    """Refuse settings that kafka-python does not take.
-
-    Raises:
-        BadOption: names the setting.
-    """
     from kafka import KafkaConsumer, KafkaProducer  # noqa: PLC0415 - it may not be installed
 
     make = KafkaProducer if settings.option == PRODUCER else KafkaConsumer
