@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileSystem
@@ -15,7 +16,7 @@ from sparkdrain.checkpoints.storage import CHUNK, AlreadyThere, FileMissing, Sto
 from sparkdrain.errors import CheckpointFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -41,11 +42,8 @@ class BeamStorage(Storage):
     def list(self, folder: str) -> dict[str, int]:
         reasons.forget()
         start = f"{folder.rstrip('/')}/"
-        try:
+        with _failing(f"{folder} cannot be listed"):
             (found,) = self._files(folder).match([f"{start}**"])
-        except Exception as error:
-            message = f"{folder} cannot be listed: {why(error)}"
-            raise CheckpointFailed(message) from error
         return {
             file.path.removeprefix(start): file.size_in_bytes
             for file in found.metadata_list
@@ -61,7 +59,9 @@ class BeamStorage(Storage):
                 while chunk := file.read(CHUNK):
                     yield chunk
         except Exception as error:
-            if self._is_missing(path):
+            with _failing(f"{path} cannot be looked for"):
+                is_there = _exists(self._files(path), path)
+            if not is_there:
                 message = f"{path} is missing"
                 raise FileMissing(message) from error
             message = f"{path} cannot be read: {why(error)}"
@@ -74,14 +74,14 @@ class BeamStorage(Storage):
     @override
     def write(self, path: str, chunks: Iterable[bytes]) -> None:
         reasons.forget()
-        try:
+        refused = f"{path} cannot be written"
+        with _failing(refused):
             file = self._files(path).create(path, compression_type=CompressionTypes.UNCOMPRESSED)
-        except Exception as error:
-            message = f"{path} cannot be written: {why(error)}"
-            raise CheckpointFailed(message) from error
         for chunk in chunks:
-            _checked(path, file.write, chunk)
-        _checked(path, file.close)
+            with _failing(refused):
+                file.write(chunk)
+        with _failing(refused):
+            file.close()
 
     @override
     def publish(self, path: str, data: bytes) -> None:
@@ -100,21 +100,11 @@ class BeamStorage(Storage):
     @override
     def delete(self, paths: Sequence[str]) -> None:
         reasons.forget()
-        try:
+        with _failing(f"{paths[0]} and others cannot be deleted"):
             files = self._files(paths[0])
             present = [path for path in paths if _exists(files, path)]
             if present:
                 files.delete(present)
-        except Exception as error:
-            message = f"{paths[0]} and others cannot be deleted: {why(error)}"
-            raise CheckpointFailed(message) from error
-
-    def _is_missing(self, path: str) -> bool:
-        try:
-            return not _exists(self._files(path), path)
-        except Exception as error:
-            message = f"{path} cannot be looked for: {why(error)}"
-            raise CheckpointFailed(message) from error
 
     def _files(self, path: str) -> FileSystem:
         scheme = FileSystems.get_scheme(path)
@@ -135,11 +125,13 @@ def _exists(files: FileSystem, path: str) -> bool:
         raise
 
 
-def _checked(path: str, call: Callable[..., object], *arguments: bytes) -> None:
+@contextmanager
+def _failing(what: str) -> Iterator[None]:
+    """Has every error of Beam's raised as ``CheckpointFailed``."""
     try:
-        call(*arguments)
+        yield
     except Exception as error:
-        message = f"{path} cannot be written: {why(error)}"
+        message = f"{what}: {why(error)}"
         raise CheckpointFailed(message) from error
 
 

@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from queue import Empty, SimpleQueue
@@ -121,8 +122,7 @@ class _Fetching:
         # The largest first, so that no thread is left alone with it at the end.
         for file in sorted(shard.files, key=lambda file: -file.size):
             self._files.put(file)
-        self._restored: SimpleQueue[Restored] = SimpleQueue()
-        self._ends: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._ends: SimpleQueue[Restored | BaseException] = SimpleQueue()
         self._moved = clock()
         self._stopped = False
 
@@ -131,19 +131,22 @@ class _Fetching:
         threads = [threading.Thread(target=self._work, daemon=True) for _ in range(_THREADS)]
         for thread in threads:
             thread.start()
+        restored = Restored()
         try:
             for _ in threads:
-                error = self._end(stall_seconds, threads)
-                if error is not None:
-                    raise error
+                end = self._end(stall_seconds, threads)
+                if isinstance(end, BaseException):
+                    raise end
+                restored += end
         finally:
             self._stopped = True
             for thread in threads:  # so that what is removed stays removed
                 thread.join(min(stall_seconds, 5.0))
-        parts = [self._restored.get() for _ in range(self._restored.qsize())]
-        return sum(parts, Restored())
+        return restored
 
-    def _end(self, stall_seconds: float, threads: list[threading.Thread]) -> BaseException | None:
+    def _end(
+        self, stall_seconds: float, threads: list[threading.Thread]
+    ) -> Restored | BaseException:
         """Waits for the end of a thread, as long as any of them gets on."""
         while True:
             try:
@@ -158,16 +161,16 @@ class _Fetching:
                     return CheckpointFailed(message)
 
     def _work(self) -> None:
+        restored = Restored()
         try:
-            while not self._stopped:
-                self._fetch(self._files.get_nowait())
-            self._ends.put(None)
-        except Empty:
-            self._ends.put(None)
+            with suppress(Empty):
+                while not self._stopped:
+                    restored += self._fetch(self._files.get_nowait())
+            self._ends.put(restored)
         except BaseException as error:  # noqa: BLE001 (raised by who waits)
             self._ends.put(error)
 
-    def _fetch(self, file: FileEntry) -> None:
+    def _fetch(self, file: FileEntry) -> Restored:
         name = PurePosixPath(file.name)
         if name.is_absolute() or ".." in name.parts:
             message = (
@@ -179,8 +182,7 @@ class _Fetching:
         if file.path and self._nearby is not None:
             content = FileContent(file.digest, file.size)
             if self._nearby.give(content, path, self._go_on):
-                self._restored.put(Restored(local_bytes=file.size))
-                return
+                return Restored(local_bytes=file.size)
         # The store never changes a table, and no process changes one in storage.
         is_final = name.suffix == _TABLE and bool(file.path)
         is_linked = is_final and self._storage.link(self._paths.named_file(file.path), path)
@@ -189,8 +191,7 @@ class _Fetching:
                 self._go_on()
                 if not is_linked:
                     target.write(chunk)
-        if file.path:
-            self._restored.put(Restored(fetched_bytes=file.size))
+        return Restored(fetched_bytes=file.size if file.path else 0)
 
     def _go_on(self) -> None:
         """Called for each chunk.
