@@ -21,12 +21,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import ShardState
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.restore import restore
-from sparkdrain.checkpoints.upload import Uploader
+from sparkdrain.checkpoints.upload import Destination, Uploader
 from timers_state import Overlay, RoundStore
 
 if TYPE_CHECKING:

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparkdrain.checkpoints.bring import Bringer
-from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.paths import Paths
+from sparkdrain.checkpoints.upload import Bringer, Destination
 from timers_state import Overlay, RoundStore
 
 if TYPE_CHECKING:

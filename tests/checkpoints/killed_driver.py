@@ -14,14 +14,13 @@ from pathlib import Path
 from snapshots import wait_for
 
 from sparkdrain.checkpoints.collect import collect
-from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import newest, publish
 from sparkdrain.checkpoints.restore import restore
-from sparkdrain.checkpoints.upload import Uploader
+from sparkdrain.checkpoints.upload import Destination, Uploader
 from timers_state import RoundStore
 from timers_state.store.store import Batch
 

@@ -6,7 +6,7 @@ import pytest
 from drivers import PATHS, Driver, World
 from faulty_storage import Died, Fault, FaultyStorage
 
-from sparkdrain.checkpoints.decide import places
+from sparkdrain.checkpoints.paths import places
 from sparkdrain.checkpoints.publish import read_manifest
 
 CHECKPOINTS = 3

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from snapshots import change, wait_for
 
 from sparkdrain.checkpoints.catalogue import find
-from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths, folder_name
 from sparkdrain.checkpoints.publish import newest, publish
 from sparkdrain.checkpoints.restore import check, restore
-from sparkdrain.checkpoints.upload import Uploader
+from sparkdrain.checkpoints.upload import Destination, Uploader
 from sparkdrain.errors import CheckpointDamaged
 from timers_state import open_store
 

@@ -11,12 +11,11 @@ import pytest
 from faulty_storage import Fault, FaultyStorage
 from snapshots import change, manifest, wait_for
 
-from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.manifest import FileEntry
 from sparkdrain.checkpoints.publish import newest
 from sparkdrain.checkpoints.publisher import Publisher
-from sparkdrain.checkpoints.upload import Uploader
+from sparkdrain.checkpoints.upload import Destination, Uploader
 from sparkdrain.errors import CheckpointFailed, Fenced
 from timers_state import open_store
 

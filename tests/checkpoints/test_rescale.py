@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.checkpoints.bring import Bringer
-from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.manifest import ShardState
 from sparkdrain.checkpoints.rescale import (
     groups_of_slot,
@@ -16,6 +14,7 @@ from sparkdrain.checkpoints.rescale import (
     old_stores,
     sources_of,
 )
+from sparkdrain.checkpoints.upload import Bringer, Destination
 from sparkdrain.errors import CheckpointDamaged
 from sparkdrain.shuffle.keys import Owners
 from timers_state import KEY_GROUPS, Overlay, RoundStore, key_group

@@ -16,11 +16,10 @@ from faulty_storage import Fault, FaultyStorage
 from snapshots import change, rows_in, wait_for
 
 from sparkdrain.checkpoints import restore as restoring
-from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.manifest import FileEntry, ShardState
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.storage import FileMissing
-from sparkdrain.checkpoints.upload import Uploader
+from sparkdrain.checkpoints.upload import Destination, Uploader
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
 from timers_state import open_store
 

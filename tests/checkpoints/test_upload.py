@@ -11,12 +11,11 @@ import pytest
 from faulty_storage import Fault, FaultyStorage
 from snapshots import change, rows, rows_in, wait_for
 
-from sparkdrain.checkpoints import bring
-from sparkdrain.checkpoints.destination import Destination
+from sparkdrain.checkpoints import upload
 from sparkdrain.checkpoints.manifest import ShardState
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.storage import CHUNK, file_chunks
-from sparkdrain.checkpoints.upload import Uploaded, Uploader
+from sparkdrain.checkpoints.upload import Destination, Uploaded, Uploader
 from timers_state import open_store
 
 
@@ -182,7 +181,7 @@ def test_a_disk_that_cannot_be_read_is_an_error(paths, snapshot, monkeypatch):
     def broken(path, moved):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
-    monkeypatch.setattr(bring, "_digest", broken)
+    monkeypatch.setattr(upload, "_digest", broken)
     uploader = Uploader(Destination(Watched(), paths, 1, 0, 0))
     uploader.begin(1, snapshot("one", a=b"1"))
     error = wait_for(uploader).error
@@ -318,9 +317,9 @@ def test_tables_that_are_known_are_not_read_again(storage, paths, tmp_path, monk
     uploader.begin(1, tmp_path / "one")
     wait_for(uploader)
     read = []
-    digest = bring._digest
+    digest = upload._digest
     monkeypatch.setattr(
-        bring, "_digest", lambda path, moved: read.append(path) or digest(path, moved)
+        upload, "_digest", lambda path, moved: read.append(path) or digest(path, moved)
     )
     change(store, [1])
     store.snapshot(tmp_path / "two")

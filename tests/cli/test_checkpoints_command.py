@@ -8,13 +8,12 @@ import os
 import pytest
 from rich.console import Console
 
-from sparkdrain.checkpoints.bring import Bringer
-from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import publish
+from sparkdrain.checkpoints.upload import Bringer, Destination
 from sparkdrain.cli import checkpoints
 from sparkdrain.cli.main import main
 from timers_state import Domain, Overlay, RoundStore

@@ -18,8 +18,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkdrain.checkpoints.beam_storage import storage_at
-from sparkdrain.checkpoints.catalogue import find
-from sparkdrain.checkpoints.contents import contents
+from sparkdrain.checkpoints.catalogue import contents, find
 from sparkdrain.drain import caused_by_drain
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase

@@ -14,8 +14,7 @@ from apache_beam.utils.timestamp import Duration
 
 from sparkdrain import SparkDrainRunner
 from sparkdrain.checkpoints.beam_storage import storage_at
-from sparkdrain.checkpoints.catalogue import find
-from sparkdrain.checkpoints.contents import contents
+from sparkdrain.checkpoints.catalogue import contents, find
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.rounds.driver.levels import SparkLevels
 from tests.support.restrictions import UpTo

@@ -14,12 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import ShardState
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.restore import restore
-from sparkdrain.checkpoints.upload import Uploader
+from sparkdrain.checkpoints.upload import Destination, Uploader
 from sparkdrain.local_state.files import FileContent
 from sparkdrain.local_state.folder import StateFolder
 from sparkdrain.local_state.notes import SlotNote, found_notes

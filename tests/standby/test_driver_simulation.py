@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.checkpoints.decide import places
 from sparkdrain.checkpoints.lease import Lease, claim, newest_claim
 from sparkdrain.checkpoints.manifest import Manifest
-from sparkdrain.checkpoints.paths import Paths, Place, Stamp
+from sparkdrain.checkpoints.paths import Paths, Place, Stamp, places
 from sparkdrain.checkpoints.publish import publish, take_up
 from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing
 from sparkdrain.coordination.lease import LEASES

@@ -1,27 +1,42 @@
-"""What checkpoints there are in a folder, for people who look."""
+"""What checkpoints there are in a folder, and what is in them, for people who look."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from sparkdrain.checkpoints.decide import missing
-from sparkdrain.checkpoints.paths import (
-    Paths,
-    Place,
-    folder_name,
-    job_of_manifest,
-)
+from sparkdrain.checkpoints.manifest import missing
+from sparkdrain.checkpoints.paths import Paths, Place, folder_name, job_of_manifest
 from sparkdrain.checkpoints.publish import read_manifest
-from sparkdrain.checkpoints.restore import check
+from sparkdrain.checkpoints.restore import check, restore
 from sparkdrain.errors import CheckpointDamaged, CheckpointTooNew
+from sparkdrain.room import room
+from timers_state import inspect, open_read_only
+from timers_state.store.formats import ROCKS_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sparkdrain.checkpoints.manifest import Manifest
+    from sparkdrain.checkpoints.manifest import Manifest, ShardState
     from sparkdrain.checkpoints.storage import Storage
+
+
+@dataclass(slots=True)
+class StateContent:
+    """What there is of one kind of cell or timer of one state.
+
+    Attributes:
+        keys: how many.
+        rows: how many, of all keys.
+        bytes: size of their values.
+    """
+
+    keys: int = 0
+    rows: int = 0
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +109,39 @@ def verify(storage: Storage, found: Found, read: Callable[[int], None]) -> tuple
         except CheckpointDamaged as error:
             wrong.append(str(error))
     return tuple(wrong)
+
+
+def contents(
+    storage: Storage, paths: Paths, shard: ShardState
+) -> dict[tuple[int, str, bytes], StateContent]:
+    """What a slot's state has, by state id, kind, and tag or timer family.
+
+    Takes as much room among temporary files as the state, and memory for none of its keys.
+
+    Raises:
+        CheckpointDamaged: a file is missing, or is not what was written.
+        CheckpointFailed: storage or disk refuse.
+        StateError: the store cannot be read.
+    """
+    found: dict[tuple[int, str, bytes], StateContent] = {}
+    last: dict[tuple[int, str, bytes], bytes] = {}
+    with TemporaryDirectory(prefix="contents-", dir=room()) as directory:
+        restore(storage, paths, shard, Path(directory) / "store")
+        if not (Path(directory) / "store" / ROCKS_DIRECTORY).exists():
+            return {}  # nothing was ever written to it
+        store = open_read_only(Path(directory) / "store")
+        try:
+            for entry in inspect.entries(store):
+                name = (entry.state_id, entry.kind, entry.tag)
+                content = found.setdefault(name, StateContent())
+                content.rows += 1
+                content.bytes += entry.size
+                if last.get(name) != entry.key:  # rows come in the order of keys
+                    content.keys += 1
+                    last[name] = entry.key
+        finally:
+            store.close()
+    return found
 
 
 def _found(storage: Storage, paths: Paths, place: Place, sizes: dict[str, int]) -> Found:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparkdrain.checkpoints.decide import garbage_files, garbage_manifests, places
-from sparkdrain.checkpoints.paths import epoch_of_claim
+from sparkdrain.checkpoints.paths import (
+    epoch_of_claim,
+    place_of,
+    place_of_manifest,
+    places,
+    stamp_of,
+)
 from sparkdrain.checkpoints.publish import read_manifest
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence, Set
+
     from sparkdrain.checkpoints.lease import Lease
-    from sparkdrain.checkpoints.paths import Place
+    from sparkdrain.checkpoints.paths import Place, Stamp
 
 
 def collect(
@@ -68,3 +75,38 @@ def _needed(lease: Lease, place: Place, known: dict[Place, frozenset[str]]) -> f
     if needed is None:
         needed = frozenset(read_manifest(lease.storage, lease.paths, place).entries())
     return needed
+
+
+def garbage_files(listed: Iterable[str], needed: Set[str], newest: Stamp) -> list[str]:
+    """The files that no checkpoint needs or will need.
+
+    An upload for a later checkpoint uses files of the newest checkpoint again, which are needed, or
+    files that were uploaded for later checkpoints. So a file that was uploaded for the newest
+    checkpoint, or an older one, and is not needed now, will never be needed.
+
+    Args:
+        listed: names of all files.
+        needed: names of those that the checkpoints need that are kept, the newest among them.
+        newest: the newest checkpoint that was published.
+    """
+    return sorted(
+        name
+        for name in listed
+        if name not in needed and (stamp := stamp_of(name)) is not None and stamp <= newest
+    )
+
+
+def garbage_manifests(listed: Iterable[str], kept: Sequence[Place], newest: Place) -> list[str]:
+    """The manifests that are not kept, older than the newest, and parts of them.
+
+    The oldest is first, and is to be removed first: as long as a manifest is there, the folder of
+    the one that follows it is not free.
+    """
+    found = (
+        (place, name)
+        for name in listed
+        if (place := place_of(name)) is not None
+        and place <= newest
+        and not (place_of_manifest(name) is not None and place in kept)
+    )
+    return [name for _, name in sorted(found)]

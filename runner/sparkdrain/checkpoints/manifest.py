@@ -68,7 +68,7 @@ class Manifest:
         number: counts the job's checkpoints.
         round: the last round that it covers.
         created: microseconds since 1970.
-        fingerprint: by name of a piece of state, what it is; see ``decide.differences``.
+        fingerprint: by name of a piece of state, what it is; see ``differences``.
         shards: the state of each slot of each level.
         driver: what else the driver wants to know again.
     """
@@ -92,6 +92,33 @@ class Manifest:
     def entries(self) -> dict[str, FileEntry]:
         """The files that it needs, by what they are called in storage."""
         return {file.path: file for shard in self.shards for file in shard.files if file.path}
+
+
+def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Why a job with the state ``new`` cannot go on with the state ``old``, a line for each reason.
+
+    State that is new is none: it begins empty.
+    """
+    lines = []
+    for name, kept in sorted(old.items()):
+        wanted = new.get(name)
+        if wanted is None:
+            lines.append(f"{name}: was {kept}, and is not there any more")
+        elif wanted != kept:
+            lines.append(f"{name}: was {kept}, is {wanted}")
+    return lines
+
+
+def missing(manifest: Manifest, listed: Mapping[str, int]) -> list[str]:
+    """What is wrong with the files that a checkpoint needs, going by names and sizes only."""
+    lines = []
+    for path, file in sorted(manifest.entries().items()):
+        size = listed.get(path)
+        if size is None:
+            lines.append(f"{path} is missing")
+        elif size != file.size:
+            lines.append(f"{path} has {size} bytes instead of {file.size}")
+    return lines
 
 
 def encode(manifest: Manifest) -> bytes:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
 from sparkdrain.errors import CheckpointDamaged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LONGEST: Final = 255
 """Bytes in the name of a folder; what the file systems in use take."""
@@ -126,7 +129,9 @@ def folder_name(job_name: str) -> str:
     Of a name that is too long, as much stays as there is room for; a digest tells jobs apart. What
     is left of a folder's name by ``unquote`` has the same folder.
     """
-    quoted = _quoted(job_name)
+    # Folders that are called "." and ".." are others: the only names that need more than quoting.
+    is_other = job_name in {".", ".."}
+    quoted = job_name.replace(".", "%2E") if is_other else quote(job_name, safe="")
     if len(quoted) <= _LONGEST:
         return quoted
     ending = f"-{hashlib.sha256(job_name.encode()).hexdigest()[:32]}"
@@ -138,11 +143,6 @@ def folder_name(job_name: str) -> str:
     return kept + ending
 
 
-def _quoted(name: str) -> str:
-    # Folders that are called "." and ".." are others: the only names that need more than quoting.
-    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
-
-
 def file_name(stamp: Stamp, level: int, slot: int, digest: str) -> str:
     """What a file is called that was uploaded for a checkpoint: equal names, equal content."""
     return f"{stamp}-{level:03d}-{slot:04d}-{digest[:32]}"
@@ -151,6 +151,12 @@ def file_name(stamp: Stamp, level: int, slot: int, digest: str) -> str:
 def place_of_manifest(name: str) -> Place | None:
     """The checkpoint whose manifest has this path in its folder; None if the path is not ours."""
     return _place(_MANIFEST.fullmatch(name))
+
+
+def places(names: Iterable[str]) -> list[Place]:
+    """The checkpoints whose manifests have these paths, the newest first; the rest is ignored."""
+    found = (place_of_manifest(name) for name in names)
+    return sorted((place for place in found if place is not None), reverse=True)
 
 
 def place_of(name: str) -> Place | None:

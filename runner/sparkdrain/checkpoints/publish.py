@@ -15,10 +15,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sparkdrain.checkpoints.decide import missing, places
 from sparkdrain.checkpoints.lease import MARKS, is_marked
-from sparkdrain.checkpoints.manifest import Manifest, decode, encode
-from sparkdrain.checkpoints.paths import Place, stamp_of
+from sparkdrain.checkpoints.manifest import Manifest, decode, encode, missing
+from sparkdrain.checkpoints.paths import Place, places, stamp_of
 from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing, read
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, Fenced
 
@@ -223,8 +222,11 @@ def lost(storage: Storage, paths: Paths) -> str | None:
     claims = [f"{paths.claims}/{name}" for name in storage.list(paths.claims)]
     if claims and all(_leaves_mark(storage, claim) for claim in claims):
         return None
-    later = (name for name in sorted(storage.list(paths.files)) if _number(name) > 1)
-    return next(map(paths.file, later), None)
+    for name in sorted(storage.list(paths.files)):
+        stamp = stamp_of(name)
+        if stamp is not None and stamp.number > 1:
+            return paths.file(name)
+    return None
 
 
 def _leaves_mark(storage: Storage, claim: str) -> bool:
@@ -232,8 +234,3 @@ def _leaves_mark(storage: Storage, claim: str) -> bool:
         return MARKS in read(storage, claim)
     except FileMissing:
         return True  # the driver that has the job now removed it, and fences this one
-
-
-def _number(name: str) -> int:
-    stamp = stamp_of(name)
-    return 0 if stamp is None else stamp.number

@@ -10,8 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sparkdrain.checkpoints.beam_storage import storage_at
-from sparkdrain.checkpoints.catalogue import find, verify
-from sparkdrain.checkpoints.contents import contents
+from sparkdrain.checkpoints.catalogue import contents, find, verify
 from sparkdrain.coordination.address import checkpoint_root
 from sparkdrain.errors import BadOption, CheckpointDamaged, CheckpointFailed
 from timers_state import StateError
@@ -66,8 +65,9 @@ def checkpoints(arguments: argparse.Namespace, console: Console | None = None) -
 def _list(found: list[Found], console: Console) -> int:
     table = Table("job", "checkpoint", "made", "round", "slots", "files", "bytes", "")
     for each in found:
+        sign = "[red]damaged" if each.wrong else "[green]ok"
         table.add_row(
-            escape(each.paths.job_name), str(each.place.stamp), *_row(each.manifest), _sign(each)
+            escape(each.paths.job_name), str(each.place.stamp), *_row(each.manifest), sign
         )
     console.print(table)
     _print_wrong(found, console)
@@ -156,10 +156,6 @@ def _print_wrong(found: list[Found], console: Console) -> None:
         for line in each.wrong:
             name = f"{each.paths.job_name} {each.place.stamp}"
             console.print(f"[red]{escape(name)}: {escape(line)}", soft_wrap=True)
-
-
-def _sign(found: Found) -> str:
-    return "[red]damaged" if found.wrong else "[green]ok"
 
 
 def _time(microseconds: int) -> str:

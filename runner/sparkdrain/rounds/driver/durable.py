@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from sparkdrain import access, nfs
 from sparkdrain.checkpoints.beam_storage import storage_at
-from sparkdrain.checkpoints.decide import differences
 from sparkdrain.checkpoints.lease import Lease, claim, newest_claim
-from sparkdrain.checkpoints.manifest import Manifest
+from sparkdrain.checkpoints.manifest import Manifest, differences
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import lost, newest, take_up
 from sparkdrain.checkpoints.publisher import Publisher

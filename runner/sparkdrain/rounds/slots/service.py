@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from sparkdrain.checkpoints.beam_storage import storage_at
-from sparkdrain.checkpoints.destination import Destination
-from sparkdrain.checkpoints.upload import Uploader
+from sparkdrain.checkpoints.upload import Destination, Uploader
 from sparkdrain.graph.plan import Plan
 from sparkdrain.harness.step_book import step_in
 from sparkdrain.hosts.lookout import NOTES
