@@ -35,7 +35,7 @@ from sparkdrain.graph import urns
 from sparkdrain.graph.beam import proto_utils
 from sparkdrain.graph.environments import can_sample, is_go, is_java, reads_groups_in_state
 from sparkdrain.graph.plan import EdgeKind
-from sparkdrain.graph.restrictions import processed_by
+from sparkdrain.graph.readers import processed_by
 from sparkdrain.graph.wire import has_pairs
 from sparkdrain.harness.harness import Harness
 from sparkdrain.notes import add_note

@@ -16,6 +16,7 @@ from typing_extensions import override
 from sparkdrain.fnapi.harness import FnHarness, OutsideHarness
 from sparkdrain.graph import urns
 from sparkdrain.graph.environments import is_go
+from sparkdrain.graph.readers import protos_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,9 +44,7 @@ def harness_outside(stage: Stage, wiring: Wiring) -> Harness:
 
 def _reached(stage: Stage, source: TransformId) -> Stage:
     """The part of a stage that the elements of a source reach."""
-    protos = {
-        id_: beam_runner_api_pb2.PTransform.FromString(data) for id_, data in stage.transforms
-    }
+    protos = protos_of(stage)
     for side in stage.side_inputs:
         del protos[side.transform].inputs[side.tag]
     ids, reached = {source}, set(protos[source].outputs.values())

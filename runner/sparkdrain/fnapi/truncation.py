@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from sparkdrain.graph import urns
 from sparkdrain.graph.plan import TransformId
+from sparkdrain.graph.readers import protos_of
 from sparkdrain.harness.harness import Writer
 
 if TYPE_CHECKING:
@@ -50,9 +51,7 @@ def truncating(
     Returns:
         The stage, and the components that it needs.
     """
-    protos = {
-        id_: beam_runner_api_pb2.PTransform.FromString(data) for id_, data in stage.transforms
-    }
+    protos = protos_of(stage)
     edge = dict(stage.sources)[source]
     assert edge is not None
     truncate, end = protos[transform], beam_runner_api_pb2.PTransform()

@@ -10,8 +10,8 @@ from apache_beam.transforms.window import GlobalWindows, WindowedValue
 from typing_extensions import override
 
 from sparkdrain.graph.plan import EdgeKind
+from sparkdrain.graph.readers import stateful_behind
 from sparkdrain.graph.state_ids import edge_state_id
-from sparkdrain.graph.stateful import stateful_behind
 from sparkdrain.harness.harness import KeyedEdge, StateTerms
 from sparkdrain.harness.limits import UpTo
 from sparkdrain.panes.times import end_of
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sparkdrain.graph.plan import Edge, Plan, Stage
-    from sparkdrain.graph.stateful import Stateful
-    from sparkdrain.harness.harness import Elements, KeyedEdge
+    from sparkdrain.graph.readers import Stateful
+    from sparkdrain.harness.harness import Elements
     from sparkdrain.rounds.context import Context
-    from sparkdrain.rounds.keyed.time_sorted import SortedWait
-    from sparkdrain.shuffle.keyed_blocks import KeyedBlocks
     from sparkdrain.stages.shards.codings import Codings
     from sparkdrain.stages.shards.inputs import Count, Source
     from sparkdrain.stages.shards.turn import Turn

@@ -13,7 +13,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.graph.environments import is_go, is_java, place_of
 from sparkdrain.graph.plan import EdgeKind, TransformId
-from sparkdrain.graph.restrictions import processed_by
+from sparkdrain.graph.readers import processed_by
 from sparkdrain.graph.state_ids import edge_state_id, stable_state_id
 from sparkdrain.graph.wire import DELIMITED
 from sparkdrain.panes.choose import grouping_for

@@ -13,9 +13,8 @@ from apache_beam.transforms.window import GlobalWindows, TimestampCombiner
 from typing_extensions import override
 
 from sparkdrain.graph.plan import Edge, EdgeKind
-from sparkdrain.graph.restrictions import processed_by
+from sparkdrain.graph.readers import processed_by, stateful_behind
 from sparkdrain.graph.state_ids import edge_state_id
-from sparkdrain.graph.stateful import stateful_behind
 from sparkdrain.panes.choose import grouping_for
 from sparkdrain.panes.grouping import GroupingTerms
 from sparkdrain.panes.triggered import needs_no_times

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sparkdrain.graph.plan import Edge
-    from sparkdrain.graph.stateful import Stateful
+    from sparkdrain.graph.readers import Stateful
     from sparkdrain.stages.batch.slot import SlotState
     from sparkdrain.stages.shards.codings import Codings
     from sparkdrain.stages.shards.inputs import Source

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sparkdrain.errors import Cancelled
 from sparkdrain.graph.environments import has_harnesses
 from sparkdrain.graph.plan import EdgeKind
-from sparkdrain.graph.restrictions import has_restrictions
+from sparkdrain.graph.readers import has_restrictions
 from sparkdrain.invocation import importance_of
 from sparkdrain.shuffle.blocks import reports_in
 from sparkdrain.shuffle.complete import Completeness, agree, one_of_each
