@@ -10,7 +10,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph import urns
-from sparkdrain.graph.beam import common_urns, expand_anyof_environments, proto_utils
+from sparkdrain.graph.beam import common_urns, expand_anyof_environments
 from sparkdrain.graph.environments import OUTSIDE, can_sample, chosen, is_go
 from sparkdrain.graph.window_fns import has_own_windows, merges, strategy_of
 from sparkdrain.io.stable import OVERRULED, SINK
@@ -163,8 +163,12 @@ def _check_transform(
     durable: bool,
 ) -> None:
     name, urn = transform.unique_name, transform.spec.urn
-    if urn == urns.TEST_STREAM:
-        _check_test_stream(name, streaming=streaming)
+    if urn == urns.TEST_STREAM and not streaming:
+        msg = (
+            f"{name!r} ({urns.TEST_STREAM}): TestStream needs streaming mode; use --streaming, or "
+            "beam.Create with TimestampedValue for bounded tests"
+        )
+        raise Unsupported(msg)
     known = urns.RUNNER | urns.IN_HARNESS | _COMPOSITES | urns.ROOTS | {urns.READ}
     if urn not in known:
         msg = (
@@ -172,16 +176,19 @@ def _check_transform(
             "expand it into ParDo, GroupByKey and Flatten, or run it with an SDK that does"
         )
         raise Unsupported(msg)
-    if transform.environment_id:
-        asked = components.environments[transform.environment_id]
-        _check_environment(transform, asked)
+    pardo = beam_runner_api_pb2.ParDoPayload()
     if urn == urns.PAR_DO:
-        _check_par_do(name, transform, streaming=streaming, durable=durable)
-    _check_windows(transform, components)
+        pardo.ParseFromString(transform.spec.payload)
+    if transform.environment_id:
+        _check_environment(name, pardo, components.environments[transform.environment_id])
+    _check_par_do(name, pardo, streaming=streaming, durable=durable)
+    _check_windows(transform, pardo, components)
 
 
 def _check_windows(
-    transform: beam_runner_api_pb2.PTransform, components: beam_runner_api_pb2.Components
+    transform: beam_runner_api_pb2.PTransform,
+    pardo: beam_runner_api_pb2.ParDoPayload,
+    components: beam_runner_api_pb2.Components,
 ) -> None:
     """Windows that only Java knows are for GroupByKey and Combine."""
     for pcollection in transform.outputs.values():
@@ -195,12 +202,11 @@ def _check_windows(
             raise Unsupported(msg)
     if transform.spec.urn != urns.PAR_DO:
         return
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
-    is_stateful = payload.state_specs or payload.timer_family_specs
+    is_stateful = pardo.state_specs or pardo.timer_family_specs
     for tag, pcollection in transform.inputs.items():
         strategy = strategy_of(components, pcollection)
         own, kept = has_own_windows(strategy, components), "state or timers" if is_stateful else ""
-        if tag in payload.side_inputs:
+        if tag in pardo.side_inputs:
             own, kept = own or merges(strategy), f"the side input {tag!r}"
         if own and kept:
             msg = (
@@ -217,20 +223,12 @@ def _is_outside(environment: str, components: beam_runner_api_pb2.Components) ->
     return choice is not None and choice.urn in OUTSIDE
 
 
-def _check_test_stream(name: str, *, streaming: bool) -> None:
-    if not streaming:
-        msg = (
-            f"{name!r} ({urns.TEST_STREAM}): TestStream needs streaming mode; use --streaming, or "
-            "beam.Create with TimestampedValue for bounded tests"
-        )
-        raise Unsupported(msg)
-
-
 def _check_environment(
-    transform: beam_runner_api_pb2.PTransform,
+    name: str,
+    pardo: beam_runner_api_pb2.ParDoPayload,
     asked: beam_runner_api_pb2.Environment,
 ) -> None:
-    name, choice = transform.unique_name, chosen(asked)
+    choice = chosen(asked)
     if choice is None:
         kinds = [choice.urn for choice in expand_anyof_environments(asked)]
         msg = (
@@ -239,31 +237,21 @@ def _check_environment(
             "to run Python transforms in the Spark executors"
         )
         raise Unsupported(msg)
-    if choice.urn in OUTSIDE:
-        _check_outside(transform, choice)
-    elif transform.spec.urn == urns.PAR_DO:
-        payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
-        if payload.on_window_expiration_timer_family_spec:
-            msg = (
-                f"{name!r} ({urns.PAR_DO}) wants to be told of the end of windows "
-                f"({_ON_WINDOW_EXPIRATION}), which DoFns in Spark's own workers are not: give it "
-                "another environment by --environment_type, or use a timer"
-            )
-            raise Unsupported(msg)
-
-
-def _check_outside(
-    transform: beam_runner_api_pb2.PTransform, environment: beam_runner_api_pb2.Environment
-) -> None:
-    # Go's does not tell, but can.
-    can = _ORDERED_LISTS in environment.capabilities or is_go(environment)
-    if transform.spec.urn != urns.PAR_DO or can:
-        return
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
-    if any(spec.HasField("ordered_list_spec") for spec in payload.state_specs.values()):
+    is_outside = choice.urn in OUTSIDE
+    if pardo.on_window_expiration_timer_family_spec and not is_outside:
         msg = (
-            f"{transform.unique_name!r} ({transform.spec.urn}) has an ordered list as state. Its "
-            f"SDK ({environment.urn}) does not say that it can have one ({_ORDERED_LISTS}) as this "
+            f"{name!r} ({urns.PAR_DO}) wants to be told of the end of windows "
+            f"({_ON_WINDOW_EXPIRATION}), which DoFns in Spark's own workers are not: give it "
+            "another environment by --environment_type, or use a timer"
+        )
+        raise Unsupported(msg)
+    # Go's does not tell, but can.
+    has_lists = _ORDERED_LISTS in choice.capabilities or is_go(choice) or not is_outside
+    wants_lists = any(spec.HasField("ordered_list_spec") for spec in pardo.state_specs.values())
+    if wants_lists and not has_lists:
+        msg = (
+            f"{name!r} ({urns.PAR_DO}) has an ordered list as state. Its "
+            f"SDK ({choice.urn}) does not say that it can have one ({_ORDERED_LISTS}) as this "
             "runner keeps it. Use another kind of state"
         )
         raise Unsupported(msg)
@@ -285,32 +273,25 @@ def _check_bounded(
         raise Unsupported(msg)
 
 
-def _check_stable_input(
-    name: str, payload: beam_runner_api_pb2.ParDoPayload, *, durable: bool
+def _check_par_do(
+    name: str, pardo: beam_runner_api_pb2.ParDoPayload, *, streaming: bool, durable: bool
 ) -> None:
-    if payload.restriction_coder_id:
+    needs_stable = pardo.requires_stable_input and streaming
+    if needs_stable and pardo.restriction_coder_id:
         msg = (
             f"{name!r} ({urns.PAR_DO}) is splittable and requires stable input ({_STABLE_INPUT}), "
             "which do not go together here: put what requires it into a ParDo behind this one"
         )
         raise Unsupported(msg)
-    if not durable:
+    if needs_stable and not durable:
         msg = (
             f"{name!r} ({urns.PAR_DO}) requires stable input ({_STABLE_INPUT}), which a streaming "
             "job gives with checkpoints: its elements wait until one has them. Give "
             "--checkpoint_dir, or run the job as a batch"
         )
         raise Unsupported(msg)
-
-
-def _check_par_do(
-    name: str, transform: beam_runner_api_pb2.PTransform, *, streaming: bool, durable: bool
-) -> None:
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
-    if payload.requires_stable_input and streaming:
-        _check_stable_input(name, payload, durable=durable)
     domains = beam_runner_api_pb2.TimeDomain
-    for tag, timer in payload.timer_family_specs.items():
+    for tag, timer in pardo.timer_family_specs.items():
         if timer.time_domain not in (domains.EVENT_TIME, domains.PROCESSING_TIME):
             msg = f"{name!r} ({urns.PAR_DO}): timer {tag!r} has an unknown time domain"
             raise Unsupported(msg)
