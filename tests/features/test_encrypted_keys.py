@@ -15,7 +15,7 @@ from support.in_memory import DEFAULTS, InMemoryRun
 from support.in_memory_rounds import InMemoryRounds
 
 from sparkdrain import SparkDrainRunner
-from sparkdrain.graph.as_written import as_written
+from sparkdrain.graph.exchanges import as_written
 from sparkdrain.graph.translate import translate
 
 KEYS = ["plain-key-a", "plain-key-b"]

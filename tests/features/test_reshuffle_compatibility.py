@@ -12,7 +12,7 @@ from apache_beam.utils.windowed_value import PaneInfoTiming
 from engines import InMemoryRunner
 
 from sparkdrain import SparkDrainRunner
-from sparkdrain.graph.as_written import as_written
+from sparkdrain.graph.exchanges import as_written
 from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.translate import translate
 

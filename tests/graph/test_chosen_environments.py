@@ -6,7 +6,8 @@ from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2 as api
 from apache_beam.transforms import environments
 
-from sparkdrain.graph.environments import chosen_environments, has_harnesses
+from sparkdrain.graph.environments import has_harnesses
+from sparkdrain.graph.notices import chosen_environments
 from sparkdrain.graph.translate import translate
 
 PROCESS = environments.ProcessEnvironment("sparkdrain worker")

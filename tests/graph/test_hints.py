@@ -5,7 +5,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import environments, resources
 
-from sparkdrain.graph.hints import unkept_hints
+from sparkdrain.graph.notices import unkept_hints
 from sparkdrain.graph.translate import translate
 
 

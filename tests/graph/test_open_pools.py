@@ -9,7 +9,7 @@ from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.portability.api import beam_runner_api_pb2 as api
 from apache_beam.transforms import environments
 
-from sparkdrain.graph.open_pools import open_pools
+from sparkdrain.graph.notices import open_pools
 from sparkdrain.jobs.engine import SparkEngine
 from sparkdrain.stages.batch import execute as batch
 

@@ -14,8 +14,7 @@ from planning_rules import PIPELINES, Numbers, keyed, proto_of
 from written import stages_text
 
 from sparkdrain.graph import urns
-from sparkdrain.graph.optimize import leaves_of
-from sparkdrain.graph.passes import PASSES
+from sparkdrain.graph.optimize import PASSES, leaves_of
 from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.translate import translate
 

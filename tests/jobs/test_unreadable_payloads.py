@@ -16,13 +16,11 @@ from apache_beam.transforms import environments, userstate, window
 from fake_engine import FakeEngine
 
 from sparkdrain.errors import Malformed
-from sparkdrain.graph.environments import chosen_environments, staged_outside
-from sparkdrain.graph.hints import unkept_hints
+from sparkdrain.graph.environments import staged_outside
 from sparkdrain.graph.identity import identity
-from sparkdrain.graph.open_pools import open_pools
-from sparkdrain.graph.payloads import check_payloads
-from sparkdrain.graph.relative_paths import relative_paths
+from sparkdrain.graph.notices import chosen_environments, open_pools, relative_paths, unkept_hints
 from sparkdrain.graph.translate import translate
+from sparkdrain.graph.wellformed import check_payloads
 from sparkdrain.io.stable import OVERRULED, SINK
 from sparkdrain.jobs.calls import ERROR_KIND_KEY
 from sparkdrain.jobs.engine import SparkEngine

@@ -10,7 +10,7 @@ import pytest
 from apache_beam.io import fileio
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.graph.relative_paths import relative_paths
+from sparkdrain.graph.notices import relative_paths
 from sparkdrain.stages.cluster.executors import lost_paths
 from sparkdrain.stages.workers.preparation import Preparation
 from sparkdrain.stages.workers.worker import Worker

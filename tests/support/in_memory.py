@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms import environments
 
-from sparkdrain.graph.as_written import as_written
+from sparkdrain.graph.exchanges import as_written
 from sparkdrain.graph.plan import EdgeKind, Plan
 from sparkdrain.graph.translate import translate
 from sparkdrain.shuffle.blocks import Block, Report, decode

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import HarnessJob, harnesses
-from sparkdrain.graph.as_written import as_written
 from sparkdrain.graph.check import check
+from sparkdrain.graph.exchanges import as_written
 from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
 from sparkdrain.stages.telling.failure import failure_of

@@ -19,7 +19,7 @@ from sparkdrain.graph.staged import GO_WORKER, staged_name
 from sparkdrain.graph.wire import STATE_BACKED_ITERABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from sparkdrain.graph.plan import PCollectionId, Plan
     from sparkdrain.graph.transform import Transform
@@ -207,14 +207,3 @@ def has_harnesses(plan: Plan) -> bool:
     """Whether a stage of a plan runs in an SDK harness outside of its slot's process."""
     components = beam_runner_api_pb2.Components.FromString(plan.components)
     return any(place_of(components, stage.environment) for level in plan.levels for stage in level)
-
-
-def chosen_environments(pipeline: beam_runner_api_pb2.Pipeline) -> Iterator[str]:
-    """A sentence for each environment in use, but for those that plainly are the slots' own."""
-    components = pipeline.components
-    used = {transform.environment_id for transform in components.transforms.values()}
-    for id_, asked in sorted(components.environments.items()):
-        environment = chosen(asked)
-        if id_ in used and environment is not None and asked.urn not in IN_PROCESS:
-            where = "the slots' own processes" if environment.urn in IN_PROCESS else environment.urn
-            yield f"Transforms of the environment {id_!r} ({asked.urn}) run in {where}."

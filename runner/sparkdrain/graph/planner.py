@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.graph import urns
-from sparkdrain.graph.passes.separate_test_streams import STREAM
+from sparkdrain.graph.optimize import STREAM
 from sparkdrain.graph.plan import (
     Edge,
     EdgeId,

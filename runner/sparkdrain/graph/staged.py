@@ -3,52 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.graph.beam import common_urns
-from sparkdrain.graph.parsed import parsed
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from google.protobuf.message import Message
-
-_STAGING_TO: Final[str] = common_urns.artifact_roles.STAGING_TO.urn
-_FILE: Final[str] = common_urns.artifact_types.FILE.urn
-_URL: Final[str] = common_urns.artifact_types.URL.urn
+STAGING_TO: Final[str] = common_urns.artifact_roles.STAGING_TO.urn
+FILE: Final[str] = common_urns.artifact_types.FILE.urn
+URL: Final[str] = common_urns.artifact_types.URL.urn
 _GO_WORKER: Final[str] = common_urns.artifact_roles.GO_WORKER_BINARY.urn
 GO_WORKER: Final = "go-worker"
 """The name here of Go's worker binary; Go gives it none."""
-_OF_TYPES: Final[Mapping[str, type[Message]]] = {
-    _FILE: beam_runner_api_pb2.ArtifactFilePayload,
-    _URL: beam_runner_api_pb2.ArtifactUrlPayload,
-}
-
-
-def check_artifact(file: beam_runner_api_pb2.ArtifactInformation, owner: str) -> None:
-    """Return if what a client tells of a file can be read.
-
-    Args:
-        file: as the client tells of it.
-        owner: the file, in the words of an error.
-
-    Raises:
-        Malformed: it cannot.
-    """
-    if file.type_urn in _OF_TYPES:
-        parsed(_OF_TYPES[file.type_urn], file.type_payload, owner, file.type_urn)
-    if file.role_urn == _STAGING_TO:
-        role = beam_runner_api_pb2.ArtifactStagingToRolePayload
-        parsed(role, file.role_payload, owner, file.role_urn)
 
 
 def staged_name(file: beam_runner_api_pb2.ArtifactInformation) -> str:
     """The name that a file is to have for user code; empty if it needs none."""
     if file.role_urn == _GO_WORKER:
         return GO_WORKER
-    if file.role_urn != _STAGING_TO:
+    if file.role_urn != STAGING_TO:
         return ""
     payload = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(file.role_payload)
     # Names come from the client: never let one lead out of the job's directory.
@@ -57,9 +30,9 @@ def staged_name(file: beam_runner_api_pb2.ArtifactInformation) -> str:
 
 def told_sha256(file: beam_runner_api_pb2.ArtifactInformation) -> str:
     """The hash that a file is said to have; empty if none is told. A staged file has it."""
-    if file.type_urn == _FILE:
+    if file.type_urn == FILE:
         told = beam_runner_api_pb2.ArtifactFilePayload.FromString(file.type_payload).sha256
-    elif file.type_urn == _URL:
+    elif file.type_urn == URL:
         told = beam_runner_api_pb2.ArtifactUrlPayload.FromString(file.type_payload).sha256
     else:
         return ""

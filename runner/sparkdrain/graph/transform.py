@@ -27,6 +27,8 @@ class Transform:
     """Streaming: takes restrictions, which the runner keeps between rounds."""
     gated: bool = False
     """Streaming: elements may have to wait for side inputs."""
+    requires_stable_input: bool = False
+    """Must never see other elements when it is run again."""
     stable: bool = False
     """Streaming: elements wait for a checkpoint."""
     level: int = 0
@@ -81,12 +83,5 @@ def describe(id_: TransformId, proto: beam_runner_api_pb2.PTransform) -> Transfo
         ),
         keyed=keyed or payload.requires_time_sorted_input,
         time_sorted=payload.requires_time_sorted_input,
+        requires_stable_input=payload.requires_stable_input,
     )
-
-
-def requires_stable_input(proto: beam_runner_api_pb2.PTransform) -> bool:
-    """Whether a transform must never see other elements when it is run again."""
-    if proto.spec.urn not in urns.PAR_DO_LIKE:
-        return False
-    payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
-    return bool(payload.requires_stable_input)

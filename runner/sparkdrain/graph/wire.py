@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph.beam import common_urns
 from sparkdrain.graph.plan import EdgeKind
-from sparkdrain.graph.window_fns import has_own_windows
+from sparkdrain.graph.window_fns import has_own_windows, strategy_of
 
 if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
@@ -50,11 +50,7 @@ class WireCoders:
 
     def windowed(self, coder: str, pcollection: str) -> str:
         """A coder of elements with timestamp, windows and pane, given the coder of elements."""
-        strategies, pcollections = (
-            self._components.windowing_strategies,
-            self._components.pcollections,
-        )
-        strategy = strategies[pcollections[pcollection].windowing_strategy_id]
+        strategy = strategy_of(self._components, pcollection)
         return self._made(_WINDOWED, coder, self.window(strategy))
 
     def window(self, strategy: beam_runner_api_pb2.WindowingStrategy) -> str:

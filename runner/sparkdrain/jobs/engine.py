@@ -84,8 +84,7 @@ class SparkEngine(Engine):
     def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings) -> None:
         from sparkdrain.graph.check import check  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
-        from sparkdrain.graph.payloads import check_payloads  # noqa: PLC0415 (heavy)
-        from sparkdrain.graph.wellformed import check_wellformed  # noqa: PLC0415
+        from sparkdrain.graph.wellformed import check_payloads, check_wellformed  # noqa: PLC0415
         from sparkdrain.stages.cluster.masters import check_classic  # noqa: PLC0415 - as all of Spark
 
         check_wellformed(pipeline)
@@ -106,9 +105,8 @@ class SparkEngine(Engine):
 
     @override
     def execute(self, invocation: Invocation) -> Outcome:
-        from sparkdrain.graph.environments import chosen_environments  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
-        from sparkdrain.graph.open_pools import open_pools  # noqa: PLC0415 (heavy)
+        from sparkdrain.graph.notices import chosen_environments, open_pools  # noqa: PLC0415
 
         for text in chosen_environments(invocation.pipeline):
             invocation.observer.message(beam_job_api_pb2.JobMessage.JOB_MESSAGE_BASIC, text)

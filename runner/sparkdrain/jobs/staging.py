@@ -19,7 +19,8 @@ from apache_beam.portability.api import beam_artifact_api_pb2 as api
 from apache_beam.portability.api import beam_artifact_api_pb2_grpc, beam_runner_api_pb2
 
 from sparkdrain.errors import BadSetup, Malformed
-from sparkdrain.graph.staged import check_artifact, staged_name, told_sha256
+from sparkdrain.graph.staged import staged_name, told_sha256
+from sparkdrain.graph.wellformed import check_artifact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

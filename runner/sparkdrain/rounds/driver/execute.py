@@ -24,10 +24,10 @@ from sparkdrain.errors import (
     TruncatedInput,
     WorkerLost,
 )
-from sparkdrain.graph.as_written import as_written
 from sparkdrain.graph.environments import staged_outside
-from sparkdrain.graph.hints import unkept_hints
+from sparkdrain.graph.exchanges import as_written
 from sparkdrain.graph.identity import identity
+from sparkdrain.graph.notices import unkept_hints
 from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
 from sparkdrain.rounds.clock import WallClock

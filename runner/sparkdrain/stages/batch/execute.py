@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.errors import Cancelled, TruncatedInput
-from sparkdrain.graph.as_written import as_written
 from sparkdrain.graph.environments import staged_outside
-from sparkdrain.graph.hints import unkept_hints
+from sparkdrain.graph.exchanges import as_written
+from sparkdrain.graph.notices import unkept_hints
 from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
 from sparkdrain.metrics.merge import Metrics

@@ -6,7 +6,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.graph.relative_paths import relative_paths
+from sparkdrain.graph.notices import relative_paths
 from sparkdrain.stages.cluster.context import is_local
 from sparkdrain.stages.cluster.parking import expected, is_parked
 from sparkdrain.stages.spark.session import registered_executors, started
