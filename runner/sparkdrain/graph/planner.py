@@ -50,7 +50,10 @@ class Planner:
     ) -> None:
         self._components = components
         self._ordered = ordered
+        self._in_harness = [t for t in ordered if not t.is_runner]
         self._producer = {output: t for t in ordered for output in t.outputs}
+        # The part that a transform is in.
+        self._part_of: dict[TransformId, _Part] = {}
         self._edges: list[Edge] = []
         # One edge serves all consumers of a PCollection that want it the same way.
         self._edge_ids: dict[tuple[EdgeKind, str, int, bool, bool, str, str], EdgeId] = {}
@@ -63,8 +66,7 @@ class Planner:
         by_level: dict[int, list[Stage]] = defaultdict(list)
         self._cut(parts)
         for part in parts:
-            stage = self._stage(part)
-            by_level[stage.level].append(stage)
+            by_level[part.transforms[0].level].append(self._stage(part))
         levels = tuple(tuple(by_level[i]) for i in range(max(by_level, default=-1) + 1))
         components = copy.deepcopy(self._components)
         components.transforms.clear()
@@ -81,15 +83,12 @@ class Planner:
                 played.append(PlayedSource(transform.id, stream, tag, script.coder_id, payload))
         return tuple(played)
 
-    def _harness_transforms(self) -> list[Transform]:
-        return [t for t in self._ordered if not t.is_runner]
-
     def _fused(self, producer: Transform, consumer: Transform) -> bool:
         return not producer.is_runner and not consumer.cut and producer.level == consumer.level
 
     def _connect(self) -> list[_Part]:
         """Transforms joined by fused edges make a part (union-find over the level graph)."""
-        leader: dict[str, str] = {t.id: t.id for t in self._harness_transforms()}
+        leader: dict[str, str] = {t.id: t.id for t in self._in_harness}
         readers: dict[tuple[str, int, bool, bool, str, str], str] = {}
 
         def find(name: str) -> str:
@@ -98,7 +97,7 @@ class Planner:
                 name = leader[name]
             return name
 
-        for transform in self._harness_transforms():
+        for transform in self._in_harness:
             for pcollection in transform.main_inputs:
                 source = self._producer[pcollection]
                 if self._fused(source, transform):
@@ -118,12 +117,12 @@ class Planner:
                     )
                     leader[find(transform.id)] = find(reader)
         parts: dict[str, _Part] = {}
-        for transform in self._harness_transforms():
+        for transform in self._in_harness:
             parts.setdefault(find(transform.id), _Part([])).transforms.append(transform)
         return list(parts.values())
 
     def _cut(self, parts: list[_Part]) -> None:
-        part_of = {t.id: part for part in parts for t in part.transforms}
+        self._part_of = {t.id: part for part in parts for t in part.transforms}
         for part in parts:
             for transform in part.transforms:
                 if transform.proto.spec.urn in urns.ROOTS:
@@ -133,15 +132,10 @@ class Planner:
                     # Side inputs first, so that they can be told the main input's edge.
                     inputs.sort(key=lambda tagged: tagged[0] not in transform.side_tags)
                 for tag, pcollection in inputs:
-                    self._cut_input(part_of, part, transform, tag, pcollection)
+                    self._cut_input(part, transform, tag, pcollection)
 
     def _cut_input(
-        self,
-        part_of: dict[TransformId, _Part],
-        part: _Part,
-        transform: Transform,
-        tag: str,
-        pcollection: PCollectionId,
+        self, part: _Part, transform: Transform, tag: str, pcollection: PCollectionId
     ) -> None:
         source = self._producer[pcollection]
         if tag in transform.side_tags:
@@ -158,7 +152,7 @@ class Planner:
             kind = EdgeKind.SPREAD
         else:
             kind = EdgeKind.GROUP
-        edge = self._edge(part_of, kind, pcollection, transform, tag)
+        edge = self._edge(kind, pcollection, transform, tag)
         if tag in transform.side_tags:
             part.side_inputs.append(SideInput(transform.id, tag, edge))
             return
@@ -193,12 +187,7 @@ class Planner:
         return name
 
     def _edge(
-        self,
-        part_of: dict[TransformId, _Part],
-        kind: EdgeKind,
-        pcollection: PCollectionId,
-        consumer: Transform,
-        tag: str,
+        self, kind: EdgeKind, pcollection: PCollectionId, consumer: Transform, tag: str
     ) -> EdgeId:
         """The edge on which ``consumer`` reads ``pcollection``, made at its first use."""
         multimap = tag in consumer.multimap_tags
@@ -227,19 +216,10 @@ class Planner:
         )
         self._edge_ids[key] = edge.id
         self._edges.append(edge)
-        self._add_sink(part_of[writer.id], edge)
-        return edge.id
-
-    def _add_sink(self, part: _Part, edge: Edge) -> None:
-        id_ = TransformId(f"edge {edge.id}/Write")
+        part, id_ = self._part_of[writer.id], TransformId(f"edge {edge.id}/Write")
         part.sinks.append((id_, edge.id))
-        part.ends.append(
-            beam_runner_api_pb2.PTransform(
-                unique_name=id_,
-                spec=beam_runner_api_pb2.FunctionSpec(urn=urns.SINK, payload=str(edge.id).encode()),
-                inputs={"in": edge.pcollection},
-            )
-        )
+        part.ends.append(_end(id_, urns.SINK, edge.id, inputs={"in": written}))
+        return edge.id
 
     def _add_source(self, part: _Part, edge: EdgeId, pcollection: PCollectionId) -> bool:
         """Have a part read an edge; whether it did not yet."""
@@ -247,25 +227,18 @@ class Planner:
         if any(source == id_ for source, _ in part.sources):
             return False
         part.sources.append((id_, edge))
-        part.ends.append(
-            beam_runner_api_pb2.PTransform(
-                unique_name=id_,
-                spec=beam_runner_api_pb2.FunctionSpec(urn=urns.SOURCE, payload=str(edge).encode()),
-                outputs={"out": pcollection},
-            )
-        )
+        part.ends.append(_end(id_, urns.SOURCE, edge, outputs={"out": pcollection}))
         return True
 
     def _stage(self, part: _Part) -> Stage:
         first = part.transforms[0]
         protos = [(t.id, t.proto) for t in part.transforms if t.proto.spec.urn not in urns.ROOTS]
+        source = beam_runner_api_pb2.FunctionSpec(urn=urns.SOURCE)
         roots = [
             (
                 t.id,
                 beam_runner_api_pb2.PTransform(
-                    unique_name=t.proto.unique_name,
-                    spec=beam_runner_api_pb2.FunctionSpec(urn=urns.SOURCE),
-                    outputs=t.proto.outputs,
+                    unique_name=t.proto.unique_name, spec=source, outputs=t.proto.outputs
                 ),
             )
             for t in part.transforms
@@ -285,3 +258,10 @@ class Planner:
             environment=next(iter(environments), ""),
             counted_elsewhere=tuple(part.counted_elsewhere),
         )
+
+
+def _end(
+    id_: TransformId, urn: str, edge: EdgeId, **ports: dict[str, str]
+) -> beam_runner_api_pb2.PTransform:
+    spec = beam_runner_api_pb2.FunctionSpec(urn=urn, payload=str(edge).encode())
+    return beam_runner_api_pb2.PTransform(unique_name=id_, spec=spec, **ports)
