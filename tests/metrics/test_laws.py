@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from sparkdrain.metrics import laws
 from sparkdrain.metrics.laws import LAWS, joined, since
-from sparkdrain.metrics.merge import merge
+from sparkdrain.metrics.merge import Tally, merge, name_of
 from sparkdrain.metrics.shown import shown
-from sparkdrain.metrics.tally import Tally, name_of
 
 TYPES = metrics_pb2.MonitoringInfoTypeUrns.Enum
 INT, DOUBLE = coders.VarIntCoder(), coders.FloatCoder()

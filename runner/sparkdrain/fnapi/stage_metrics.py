@@ -13,7 +13,7 @@ from apache_beam.portability.api import beam_fn_api_pb2
 
 from sparkdrain import file_lock
 from sparkdrain.graph.beam import common_urns
-from sparkdrain.metrics.tally import Tally, name_of, with_payload
+from sparkdrain.metrics.merge import Tally, name_of, with_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import metrics_pb2
 
     from sparkdrain.fnapi.worker import SdkWorker
-    from sparkdrain.metrics.tally import MetricName
+    from sparkdrain.metrics.merge import MetricName
 
 _LOGGER = logging.getLogger(__name__)
 _OF_PROCESS: Final[str] = common_urns.protocols.HARNESS_MONITORING_INFOS.urn

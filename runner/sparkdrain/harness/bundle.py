@@ -31,7 +31,7 @@ from sparkdrain.harness.restrictions import OperatedRestrictions, remainder
 from sparkdrain.harness.stateful import beam_timers, stateful_calls
 from sparkdrain.harness.step_name import raise_named
 from sparkdrain.harness.tree import made_operations
-from sparkdrain.metrics.tally import Tally
+from sparkdrain.metrics.merge import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,10 @@ this makes the metric as it is.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
+import operator
 import struct
 from collections import Counter
 from functools import cache, partial
@@ -31,7 +33,6 @@ _T = TypeVar("_T")
 _LOGGER = logging.getLogger(__name__)
 _TYPES: Final = common_urns.monitoring_info_types
 _INT: Final = coders.VarIntCoder().get_impl()
-_DOUBLE: Final = coders.FloatCoder().get_impl()
 _TEXTS: Final = coders.IterableCoder(coders.StrUtf8Coder())
 # As SDKs do: a set takes no more texts when those that it has are longer than this, in characters.
 _MOST_TEXT: Final = 1_000_000
@@ -77,6 +78,7 @@ class _Number(NamedTuple):
         codec: writes one.
         several: writes an iterable of them.
         order: what they are sorted by.
+        since: what has been added, given a number as it was, and as it is.
     """
 
     take: Callable[[Any], Any]
@@ -84,6 +86,10 @@ class _Number(NamedTuple):
     several: Any
     order: Callable[[Any], Any]
     zero: float
+    add: Callable[[Any, Any], Any]
+    since: Callable[[Any, Any], Any]
+    least: Callable[[Any, Any], Any]
+    most: Callable[[Any, Any], Any]
 
 
 def joined(type_urn: str, one: bytes, other: bytes) -> bytes:
@@ -246,16 +252,8 @@ def _add(one: int, other: int) -> int:
     return _wrapped(one + other)
 
 
-def _add_doubles(one: float, other: float) -> float:
-    return one + other
-
-
 def _added(before: int, after: int) -> int:
     return _wrapped(after - before)
-
-
-def _added_doubles(before: float, after: float) -> float:
-    return after - before
 
 
 def _as_it_is(before: Any, after: Any) -> Any:
@@ -277,23 +275,9 @@ def _least(one: float, other: float) -> float:
     return min(one, other, key=_upwards)
 
 
-def _most(one: float, other: float) -> float:
-    return max(one, other, key=_upwards)
-
-
-def _itself(value: int) -> int:
-    return value
-
-
-def _distribution(
-    number: _Number,
-    add: Callable[[Any, Any], Any],
-    added: Callable[[Any, Any], Any],
-    least: Callable[[Any, Any], Any],
-    most: Callable[[Any, Any], Any],
-) -> Law:
+def _distribution(number: _Number) -> Law:
     """The law of count, sum, least and greatest value. If the count is 0, nothing else counts."""
-    read_all = _reads(_take_int, number.take, number.take, number.take)
+    read_all = _reads(_take_int, *[number.take] * 3)
     nothing = (0, number.zero, number.zero, number.zero)
 
     def read(payload: bytes) -> tuple[Any, ...]:
@@ -304,18 +288,17 @@ def _distribution(
             return one if one[0] else other
         return (
             _add(one[0], other[0]),
-            add(one[1], other[1]),
-            least(one[2], other[2]),
-            most(one[3], other[3]),
+            number.add(one[1], other[1]),
+            number.least(one[2], other[2]),
+            number.most(one[3], other[3]),
         )
 
     def since(before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[Any, ...]:
         if before[0] == after[0]:
             return nothing
-        return _added(before[0], after[0]), added(before[1], after[1]), *after[2:]
+        return _added(before[0], after[0]), number.since(before[1], after[1]), *after[2:]
 
-    write = _writes(_INT, number.codec, number.codec, number.codec)
-    return Law(read, join, write, since)
+    return Law(read, join, _writes(_INT, *[number.codec] * 3), since)
 
 
 def _latest(number: _Number) -> Law:
@@ -357,21 +340,17 @@ def _first(number: _Number, *, largest: bool) -> Law:
 # --- progress -------------------------------------------------------------------------------------
 
 
-def _work(payload: bytes) -> float:
-    """The work of all active elements; there is a number for each."""
-    return math.fsum(_take_several(_take_double, payload))
-
-
-def _write_work(work: float) -> bytes:
-    encoded: bytes = _DOUBLES.several.encode([work])
-    return encoded
+def _progress(number: _Number) -> Law:
+    """The law of the work of all active elements; there is a number for each."""
+    return Law(
+        lambda payload: math.fsum(_take_several(number.take, payload)),
+        number.add,
+        lambda work: number.several.encode([work]),
+        number.since,
+    )
 
 
 # --- texts ----------------------------------------------------------------------------------------
-
-
-def _read_texts(payload: bytes) -> set[str]:
-    return set(_take_several(_take_text, payload))
 
 
 def _unite(one: set[str], other: set[str]) -> set[str]:
@@ -386,11 +365,6 @@ def _unite(one: set[str], other: set[str]) -> set[str]:
         if size > _MOST_TEXT:
             break
     return kept
-
-
-def _write_texts(texts: set[str]) -> bytes:
-    encoded: bytes = _TEXTS.encode(sorted(texts))
-    return encoded
 
 
 def _read_trie(payload: bytes) -> metrics_pb2.BoundedTrie:
@@ -419,15 +393,12 @@ def _pile(
     one: metrics_pb2.HistogramValue, other: metrics_pb2.HistogramValue
 ) -> metrics_pb2.HistogramValue:
     """The sum of two histograms of equal buckets, see ``apart``. Missing buckets are empty."""
-    more, less = sorted((one, other), key=lambda each: len(each.bucket_counts), reverse=True)
-    counts = list(more.bucket_counts)
-    for index, count in enumerate(less.bucket_counts):
-        counts[index] += count
+    pairs = itertools.zip_longest(one.bucket_counts, other.bucket_counts, fillvalue=0)
     return metrics_pb2.HistogramValue(
         # It has also counted what is in no bucket.
         count=one.count + other.count,
         bucket_options=one.bucket_options,
-        bucket_counts=counts,
+        bucket_counts=[some + others for some, others in pairs],
     )
 
 
@@ -443,21 +414,39 @@ def _piled(
     )
 
 
-_INTS: Final = _Number(_take_int, _INT, coders.IterableCoder(coders.VarIntCoder()), _itself, 0)
+_INTS: Final = _Number(
+    take=_take_int,
+    codec=_INT,
+    several=coders.IterableCoder(coders.VarIntCoder()),
+    order=int,
+    zero=0,
+    add=_add,
+    since=_added,
+    least=min,
+    most=max,
+)
 _DOUBLES: Final = _Number(
-    _take_double, _DOUBLE, coders.IterableCoder(coders.FloatCoder()), _upwards, 0.0
+    take=_take_double,
+    codec=coders.FloatCoder().get_impl(),
+    several=coders.IterableCoder(coders.FloatCoder()),
+    order=_upwards,
+    zero=0.0,
+    add=operator.add,
+    since=lambda before, after: after - before,
+    least=_least,
+    most=partial(max, key=_upwards),
 )
 _HISTOGRAM: Final[str] = _TYPES.HISTOGRAM.urn
 _DISTRIBUTIONS: Final[dict[str, Law]] = {
-    _TYPES.DISTRIBUTION_INT64_TYPE.urn: _distribution(_INTS, _add, _added, min, max),
-    _TYPES.DISTRIBUTION_DOUBLE_TYPE.urn: _distribution(
-        _DOUBLES, _add_doubles, _added_doubles, _least, _most
-    ),
+    _TYPES.DISTRIBUTION_INT64_TYPE.urn: _distribution(_INTS),
+    _TYPES.DISTRIBUTION_DOUBLE_TYPE.urn: _distribution(_DOUBLES),
 }
 
 LAWS: Final[dict[str, Law]] = {
     _TYPES.SUM_INT64_TYPE.urn: Law(_read_int, _add, _INT.encode, _added),
-    _TYPES.SUM_DOUBLE_TYPE.urn: Law(_read_double, _add_doubles, _DOUBLE.encode, _added_doubles),
+    _TYPES.SUM_DOUBLE_TYPE.urn: Law(
+        _read_double, operator.add, _DOUBLES.codec.encode, _DOUBLES.since
+    ),
     **_DISTRIBUTIONS,
     _TYPES.LATEST_INT64_TYPE.urn: _latest(_INTS),
     _TYPES.LATEST_DOUBLE_TYPE.urn: _latest(_DOUBLES),
@@ -465,8 +454,13 @@ LAWS: Final[dict[str, Law]] = {
     _TYPES.TOP_N_DOUBLE_TYPE.urn: _first(_DOUBLES, largest=True),
     _TYPES.BOTTOM_N_INT64_TYPE.urn: _first(_INTS, largest=False),
     _TYPES.BOTTOM_N_DOUBLE_TYPE.urn: _first(_DOUBLES, largest=False),
-    _TYPES.PROGRESS_TYPE.urn: Law(_work, _add_doubles, _write_work, _added_doubles),
-    _TYPES.SET_STRING_TYPE.urn: Law(_read_texts, _unite, _write_texts, _as_it_is),
+    _TYPES.PROGRESS_TYPE.urn: _progress(_DOUBLES),
+    _TYPES.SET_STRING_TYPE.urn: Law(
+        lambda payload: set(_take_several(_take_text, payload)),
+        _unite,
+        lambda texts: _TEXTS.encode(sorted(texts)),
+        _as_it_is,
+    ),
     _TYPES.BOUNDED_TRIE_TYPE.urn: Law(_read_trie, _graft, _write_proto, _as_it_is),
     _HISTOGRAM: Law(metrics_pb2.HistogramValue.FromString, _pile, _write_proto, _piled),
 }
