@@ -26,7 +26,7 @@ from capabilities import (  # noqa: E402 - needs the path
 )
 
 from sparkdrain.drain import phases  # noqa: E402
-from sparkdrain.options import OPTIONS, Option  # noqa: E402
+from sparkdrain.option_table import OPTIONS, Option  # noqa: E402
 from sparkdrain.rounds.driver import checkpoint_flight  # noqa: E402
 from tests.mutants.ledger import known_ends  # noqa: E402
 from tests.mutants.listed import mutants, open_points  # noqa: E402
@@ -190,7 +190,10 @@ def _ends_table() -> str:
 
 
 def _options_table() -> str:
-    rows = [f"| `{o.flag}` | {o.default or 'none'} | {o.summary} ({o.unit}) |" for o in OPTIONS]
+    rows = [
+        f"| `{o.flag}` | {'none' if o.default == '' else o.default} | {o.summary} ({o.unit}) |"
+        for o in OPTIONS
+    ]
     return "\n".join(["| option | default | what it does |", "|---|---|---|", *rows])
 
 
@@ -208,7 +211,7 @@ def _group(option: Option) -> str:
 
 
 def _option(option: Option) -> str:
-    default = f"`{option.default}`" if option.default else "nothing"
+    default = "nothing" if option.default == "" else f"`{option.default}`"
     return (
         f"\n### `{option.flag}`\n\n{option.summary}. {option.why}\n\n"
         f"Takes: {option.unit}. Default: {default}.{_limits(option)}\n"

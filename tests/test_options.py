@@ -17,7 +17,8 @@ from sparkdrain.concurrency.settings import AsyncStep
 from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.errors import BadOption
 from sparkdrain.jobs.engine import SparkEngine
-from sparkdrain.options import OPTIONS, JobSettings, SparkDrainOptions
+from sparkdrain.option_table import OPTIONS
+from sparkdrain.options import JobSettings, SparkDrainOptions
 from sparkdrain.spark_master import spark_is_set_up
 
 PACKAGE = Path(sparkdrain.__file__).parent

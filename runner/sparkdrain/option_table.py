@@ -19,11 +19,11 @@ class Option:
 
     Attributes:
         name: without dashes; also the field of ``JobSettings``.
-        kind: what the text is read as; ``pairs`` and ``steps`` may be given several times, and
-            ``flag`` has no value, or one of ``words``.
-        default: as the user would write it; ``""`` means nothing.
         unit: what a number counts, or the allowed words.
         why: when a user would change it.
+        default: a number if the option takes numbers; ``""`` means nothing.
+        read_as: what the text is read as, if it is neither a number nor itself; ``pairs`` and
+            ``steps`` may be given several times, and ``flag`` has no value, or one of ``words``.
         group: heading under which it is listed.
         minimum: lowest legal number.
         words: the legal words, if it takes one of a few; else any text.
@@ -32,16 +32,21 @@ class Option:
     """
 
     name: str
-    kind: OptionKind
-    default: str
     unit: str
     summary: str
     why: str
+    default: int | str = ""
+    read_as: Literal["flag", "pairs", "steps"] | None = None
     group: str = ""
     minimum: int = 0
     words: tuple[str, ...] = ()
     jobs: Jobs = "all"
     needs: str = ""
+
+    @property
+    def kind(self) -> OptionKind:
+        """What the text is read as."""
+        return self.read_as or ("int" if isinstance(self.default, int) else "str")
 
     @property
     def flag(self) -> str:
@@ -51,30 +56,14 @@ class Option:
     @property
     def help(self) -> str:
         """One paragraph: what, unit, default, reason to change it."""
-        default = f"default {self.default}" if self.default else "nothing by default"
+        default = "nothing by default" if self.default == "" else f"default {self.default}"
         return f"{self.summary} ({self.unit}; {default}). {self.why}"
-
-
-def _number(
-    name: str,
-    default: int,
-    unit: str,
-    summary: str,
-    why: str,
-    *,
-    minimum: int = 0,
-    jobs: Jobs = "all",
-    needs: str = "",
-) -> Option:
-    return Option(
-        name, "int", str(default), unit, summary, why, minimum=minimum, jobs=jobs, needs=needs
-    )
 
 
 def _word(name: str, words: tuple[str, ...], summary: str, why: str, *, needs: str = "") -> Option:
     """One of a few words, the first of them by default."""
     unit = f"{', '.join(words[:-1])} or {words[-1]}"
-    return Option(name, "str", words[0], unit, summary, why, words=words, needs=needs)
+    return Option(name, unit, summary, why, default=words[0], words=words, needs=needs)
 
 
 def _group(heading: str, *options: Option, jobs: Jobs | None = None) -> tuple[Option, ...]:
@@ -88,50 +77,50 @@ def _group(heading: str, *options: Option, jobs: Jobs | None = None) -> tuple[Op
 OPTIONS: tuple[Option, ...] = (
     *_group(
         "parallelism",
-        _number(
+        Option(
             "slots",
-            0,
             "parts of every stage; 0 = Spark's default parallelism",
             "How many tasks a stage is cut into",
             "Raise it if parts are too large for memory; lower it for many small jobs. Keys are "
             "dealt out to 1,024 slots at most.",
+            default=0,
         ),
     ),
     *_group(
         "memory",
-        _number(
+        Option(
             "shuffle_memory_mb",
-            512,
             "MiB per slot",
             "Memory that grouping and sorting may use before they spill to Spark's local disks",
             "Raise it if jobs spill and executors have memory to spare; lower it if they run out.",
+            default=512,
             minimum=1,
         ),
-        _number(
+        Option(
             "block_kb",
-            1024,
             "KiB",
             "Size at which a block of shuffled elements is sent",
             "Lower it if there are very many slots and memory is short; higher compresses better.",
+            default=1024,
             minimum=1,
         ),
-        _number(
+        Option(
             "state_memory_mb",
-            256,
             "MiB per slot",
             "Memory that state and timers of a streaming job may use; what is more is on disk",
             "Raise it if there are more keys at a time than fit: 2 KiB each, or less.",
+            default=256,
             minimum=1,
             jobs="streaming",
         ),
-        _number(
+        Option(
             "slot_memory_limit_mb",
-            0,
             "MiB per slot; 0 = unlimited",
             "Memory that the process of a slot of a streaming job may use in all (Python, user "
             "code, state) before it is ended with an error that says so",
             "Set it where the system would kill the process without a word; with checkpoints the "
             "job then goes on from the newest one, --recoveries times in a row.",
+            default=0,
             jobs="streaming",
         ),
     ),
@@ -145,58 +134,57 @@ OPTIONS: tuple[Option, ...] = (
         ),
         Option(
             "async_steps",
-            "steps",
-            "",
             "step=number or step=number,carry_over, repeatable",
             "Steps that wait, by their full names, and how many elements of each may be in flight "
             "in a slot; a plain DoFn runs in so many threads; with carry_over, a round of a "
             "stream does not wait for them",
             "For DoFns that are not your own, and to change what sparkdrain.Concurrently says.",
+            read_as="steps",
         ),
-        _number(
+        Option(
             "job_attempts",
-            3,
             "times in all",
             "How often a batch job is started again after the cluster lost some of its data",
             "Raise it on machines that may be taken away; 1 fails at the first loss.",
+            default=3,
             minimum=1,
             jobs="batch",
         ),
     ),
     *_group(
         "streaming",
-        _number(
+        Option(
             "round_ms",
-            200,
             "milliseconds",
             "How long a round of a streaming job should take",
             "Lower it for results sooner; raise it for more elements a second.",
+            default=200,
             minimum=10,
         ),
-        _number(
+        Option(
             "round_attempts",
-            3,
             "times in all",
             "How often a round of a streaming job is run after the cluster lost its data",
             "Raise it on machines that may be taken away; 1 fails at the first loss.",
+            default=3,
             minimum=1,
         ),
-        _number(
+        Option(
             "round_limit_ms",
-            0,
             "milliseconds; 0 = unlimited",
             "How long a round may take before it fails with an error that names the step it waits "
             "for",
             "Set it if user code may hang: with checkpoints the job then goes on from the newest "
             "one, --recoveries times in a row. The first round also starts the workers.",
+            default=0,
         ),
-        _number(
+        Option(
             "hang_warning_ms",
-            30000,
             "milliseconds; 0 = never",
             "How long a round may take before a warning says which step it waits for, with the "
             "stack of the step's code",
             "Raise it if your rounds take long by nature.",
+            default=30000,
         ),
         jobs="streaming",
     ),
@@ -204,38 +192,35 @@ OPTIONS: tuple[Option, ...] = (
         "checkpoints",
         Option(
             "checkpoint_dir",
-            "str",
-            "",
             "a path of any of Beam's file systems",
             "Where the state of a streaming job is made durable, in a folder of the job's name",
             "Give it to jobs that must survive the loss of a process, a machine or the driver.",
         ),
-        _number(
+        Option(
             "checkpoint_ms",
-            10000,
             "milliseconds",
             "How often a checkpoint is begun, as long as something has changed",
             "Lower it to repeat less after a loss; raise it to write less.",
+            default=10000,
             needs="checkpoint_dir",
         ),
-        _number(
+        Option(
             "checkpoints_kept",
-            3,
             "checkpoints",
             "How many of the newest checkpoints of a job stay",
             "Raise it to be able to look further back.",
+            default=3,
             minimum=1,
             needs="checkpoint_dir",
         ),
         Option(
             "resume",
-            "flag",
-            "",
             "no value, or required",
             "Go on from the newest checkpoint of the job, or begin if it never had one",
             "Without it, a job that has a checkpoint is refused. Give --resume=required when you "
             "start a job again: an empty or wrong folder, perhaps one that is not mounted, is then "
             "refused, too.",
+            read_as="flag",
             needs="checkpoint_dir",
             words=("required",),
         ),
@@ -250,8 +235,6 @@ OPTIONS: tuple[Option, ...] = (
         ),
         Option(
             "state_dir",
-            "str",
-            "",
             "an absolute path on each host; $NAME is taken from the executor's environment",
             "A folder of each host in which published state stays when executors and jobs end",
             "Give it to jobs with much state: a slot that is opened again on a host finds its "
@@ -261,8 +244,6 @@ OPTIONS: tuple[Option, ...] = (
         ),
         Option(
             "location",
-            "str",
-            "",
             "a text; $NAME is taken from the executor's environment. Or module:function",
             "Where an executor is, if not on the machine that Spark names: executors of one "
             "location use each other's --state_dir",
@@ -271,21 +252,21 @@ OPTIONS: tuple[Option, ...] = (
             "MODULE:FUNCTION names a function that is called on each executor and returns a text.",
             needs="state_dir",
         ),
-        _number(
+        Option(
             "warm_copies",
-            0,
             "hosts",
             "On how many more hosts the published state of each slot is kept, in their --state_dir",
             "Give 1 to jobs with much state: if a host is lost, its slots go on where their state "
             "already is. Each checkpoint is then read once more from its storage.",
+            default=0,
             needs="state_dir",
         ),
-        _number(
+        Option(
             "recoveries",
-            3,
             "times in a row, without a new checkpoint in between",
             "How often a job goes on from its newest checkpoint after it has lost state",
             "Raise it on machines that may be taken away; 0 fails at the first loss.",
+            default=3,
             needs="checkpoint_dir",
         ),
         jobs="streaming",
@@ -294,21 +275,20 @@ OPTIONS: tuple[Option, ...] = (
         "standby",
         Option(
             "standby",
-            "flag",
-            "",
             "no value",
             "Let one of several drivers of the job lead while the others wait, with their sessions "
             "ready, to go on from its newest checkpoint. Implies --resume",
             "Start the same program so on two or more machines, with one --checkpoint_dir and one "
             "--metadata_store, if the job must survive the loss of its driver (docs/standby.md).",
+            read_as="flag",
             needs="checkpoint_dir",
         ),
-        _number(
+        Option(
             "standby_lease_ms",
-            3000,
             "milliseconds",
             "How long the drivers that wait let pass after they have heard of the leader last",
             "Raise it if the metadata store answers slowly; lower it to go on sooner.",
+            default=3000,
             minimum=500,
             needs="standby",
         ),
@@ -318,20 +298,17 @@ OPTIONS: tuple[Option, ...] = (
         "drain",
         Option(
             "run_id",
-            "str",
-            "",
             "a text; a new one for each run if not given",
             "Names this run of the job, so that it can be drained before it has started",
             "Give one if something outside of this program must know the run beforehand.",
         ),
         Option(
             "metadata_store",
-            "str",
-            "auto",
             "auto, or a kind and a place, such as file:/path (docs/drain.md has all kinds); "
             "auto = file: in --checkpoint_dir if that is a path of this machine, else memory:",
             "Where runs are listed and requests to drain are written and looked for",
             "file: lets any process drain the job, and keeps a request if the driver is lost.",
+            default="auto",
         ),
         _word(
             "drain",
@@ -345,44 +322,44 @@ OPTIONS: tuple[Option, ...] = (
             "The signal that drains the job while the program waits for its end",
             "TERM, if your scheduler sends it and can wait; a second signal cancels the job.",
         ),
-        _number(
+        Option(
             "drain_poll_ms",
-            1000,
             "milliseconds",
             "How often a job looks for requests in its metadata store",
             "Raise it if very many jobs share one store.",
+            default=1000,
             minimum=1,
         ),
-        _number(
+        Option(
             "drain_timer_repeats",
-            10,
             "times",
             "While draining, how often a timer fires again that its own callback sets again",
             "Raise it if timers need more to get state out; the rest is counted and told.",
+            default=10,
             jobs="streaming",
         ),
-        _number(
+        Option(
             "drain_element_limit_ms",
-            0,
             "milliseconds; 0 = unlimited",
             "While draining, how long a slot may work on what it was sent in one round",
             "Set it if user code may hang and a drain must not wait for that.",
+            default=0,
             jobs="streaming",
         ),
-        _number(
+        Option(
             "drain_watermark_limit_ms",
-            0,
             "milliseconds; 0 = unlimited",
             "While draining, how long a slot may fire windows and timers in one round",
             "As above; firing takes longer than elements do, so it has a limit of its own.",
+            default=0,
             jobs="streaming",
         ),
-        _number(
+        Option(
             "drain_limit_ms",
-            0,
             "milliseconds; 0 = unlimited",
             "How long a drain may take as a whole",
             "Set it if something must happen when a drain does not come to its end.",
+            default=0,
         ),
         _word(
             "drain_limit_policy",
@@ -395,27 +372,22 @@ OPTIONS: tuple[Option, ...] = (
         "spark",
         Option(
             "spark_conf",
-            "pairs",
-            "",
             "key=value, repeatable",
             "A Spark property for the session that the runner starts",
             "For what spark-defaults.conf or spark-submit --conf would say.",
+            read_as="pairs",
         ),
     ),
     *_group(
         "job service",
         Option(
             "job_tls_ca",
-            "str",
-            "",
             "PEM file",
             "The authority that has signed the certificate of the Job service at --job_endpoint",
             "Give it if the service has TLS.",
         ),
         Option(
             "job_tls_cert",
-            "str",
-            "",
             "PEM file",
             "The client's own certificate for that service",
             "For a service that asks for one.",
@@ -423,8 +395,6 @@ OPTIONS: tuple[Option, ...] = (
         ),
         Option(
             "job_tls_key",
-            "str",
-            "",
             "PEM file",
             "The private key of that certificate",
             "Give both, or neither.",
@@ -432,8 +402,6 @@ OPTIONS: tuple[Option, ...] = (
         ),
         Option(
             "job_token_file",
-            "str",
-            "",
             "file",
             "A file whose first line is the token that the Job service asks for",
             "For a service that was started with --token-file.",

@@ -15,7 +15,7 @@ from sparkdrain.invocation import Outcome
 from sparkdrain.jobs.calls import ERROR_KIND_KEY
 from sparkdrain.jobs.server import KEPT_JOBS
 from sparkdrain.jobs.states import name
-from sparkdrain.options import OPTIONS
+from sparkdrain.option_table import OPTIONS
 
 PIPELINE = beam_runner_api_pb2.Pipeline(root_transform_ids=["root"])
 

@@ -9,7 +9,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 from google.protobuf import json_format
 
-from sparkdrain.options import OPTIONS, JobSettings
+from sparkdrain.option_table import OPTIONS
+from sparkdrain.options import JobSettings
 from sparkdrain.redaction import redacted
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def describe() -> beam_job_api_pb2.DescribePipelineOptionsResponse:
                 name=option.name,
                 type=_TYPES[option.kind],
                 description=option.help,
-                default_value=option.default,
+                default_value=str(option.default),
                 group=option.group,
             )
             for option in OPTIONS

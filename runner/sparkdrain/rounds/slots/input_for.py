@@ -22,7 +22,6 @@ from sparkdrain.rounds.keyed.input import KeyedInput
 from sparkdrain.rounds.sides.gate import Gate
 from sparkdrain.rounds.sources.restrictions import RestrictionInput
 from sparkdrain.rounds.stable import StableInput
-from sparkdrain.shuffle.coding import create_InputStream
 from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInput, Input, begins_in
 
 if TYPE_CHECKING:
