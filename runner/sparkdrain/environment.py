@@ -6,8 +6,11 @@ The one module that touches Beam's stager.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
+import stat
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,13 +22,15 @@ from apache_beam.runners.portability import stager
 from apache_beam.transforms import environments
 from apache_beam.transforms.resources import resource_hints_from_options
 
-from sparkdrain import row_types
+from sparkdrain import access, row_types
+from sparkdrain.errors import BadOption
 from sparkdrain.loopback import EXPERIMENTS, loopback_pool
 from sparkdrain.main_classes import FILE_NAME, main_classes, pickled
-from sparkdrain.requirements_cache import private_requirements_cache
 from sparkdrain.room import room
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.portability.api import beam_runner_api_pb2
 
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
 _LOOPBACK: Final = frozenset({"LOOPBACK", python_urns.EMBEDDED_PYTHON_LOOPBACK})
 STAGE: Final = "stage-"
 """What names of folders for files to be staged begin with."""
+_NO_CACHE: Final = "skip"
+_CACHE: Final = Path("sparkdrain", "requirements")
 
 
 def default_environment(
@@ -49,7 +56,7 @@ def default_environment(
     Raises:
         BadOption: other users can change what is in ``--requirements_cache``.
     """
-    with private_requirements_cache(options):
+    with _private_requirements_cache(options):
         return _environment(options, directory)
 
 
@@ -73,7 +80,8 @@ def _environment(options: PipelineOptions, directory: str | None) -> environment
         pypi_requirements=[name + version for name, version in requirements],
         log_submission_env_dependencies=False,
     )
-    resources += _main_classes(options, directory)
+    if _by_value(options) and (classes := main_classes()):
+        resources.append(_staged(FILE_NAME, pickled(classes), directory))
     return environments.EmbeddedPythonEnvironment(
         capabilities=environments.python_sdk_capabilities(),
         artifacts=resources,
@@ -92,11 +100,10 @@ def add_row_types(
     """
     if not _by_value(options) or not (data := row_types.pickled_row_types(pipeline)):
         return
-    file = Path(tempfile.mkdtemp(dir=directory)) / row_types.FILE_NAME
-    file.write_bytes(data)
+    staged = _staged(row_types.FILE_NAME, data, directory)
     for environment in pipeline.components.environments.values():
         if environment.urn == python_urns.EMBEDDED_PYTHON:
-            environment.dependencies.append(_staged(file))
+            environment.dependencies.append(staged)
 
 
 def _by_value(options: PipelineOptions) -> bool:
@@ -105,20 +112,11 @@ def _by_value(options: PipelineOptions) -> bool:
     return library in {"default", pickler.USE_CLOUDPICKLE}
 
 
-def _staged(file: Path) -> beam_runner_api_pb2.ArtifactInformation:
+def _staged(name: str, data: bytes, directory: str) -> beam_runner_api_pb2.ArtifactInformation:
+    """A file to be staged, made in a folder of its own."""
+    file = Path(tempfile.mkdtemp(dir=directory)) / name
+    file.write_bytes(data)
     return stager.Stager._create_file_stage_to_artifact(str(file), file.name)  # noqa: SLF001
-
-
-def _main_classes(
-    options: PipelineOptions, directory: str
-) -> list[beam_runner_api_pb2.ArtifactInformation]:
-    """The file with the main program's classes, if it has any, and if workers can load them."""
-    classes = main_classes()
-    if not classes or not _by_value(options):
-        return []
-    file = Path(tempfile.mkdtemp(dir=directory)) / FILE_NAME
-    file.write_bytes(pickled(classes))
-    return [_staged(file)]
 
 
 def _directory_of_this_process() -> str:
@@ -131,3 +129,62 @@ def _remove(directory: str, owner: int) -> None:
     # A forked child inherits what is registered.
     if os.getpid() == owner:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _private_requirements_cache(options: PipelineOptions) -> Iterator[None]:
+    """Have Beam's stager use a cache of this user only, as long as the context lasts.
+
+    Downloaded packages wait there for the next job. Beam's own default is a folder of a known name
+    in the folder for temporary files. Another user can make that folder first, and put packages in
+    it that jobs then install.
+
+    Raises:
+        BadOption: other users can change what is in the cache.
+    """
+    setup = options.view_as(SetupOptions)
+    given = setup.requirements_cache
+    if sys.platform == "win32" or given == _NO_CACHE:
+        yield
+        return
+    packages = list(environments.PyPIArtifactRegistry.get_artifacts())
+    if setup.requirements_file is None and not packages:
+        # Else the stager makes a folder that nothing is put in.
+        setup.requirements_cache = _NO_CACHE
+    else:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        usual = Path(home).absolute() / _CACHE
+        setup.requirements_cache = str(_checked(usual if given is None else Path(given)))
+    try:
+        yield
+    finally:
+        setup.requirements_cache = given
+
+
+def _checked(folder: Path) -> Path:
+    """The folder, which is made if it is not there.
+
+    Raises:
+        BadOption: it cannot be made, or other users can change what is in it.
+    """
+    try:
+        access.prepare(folder, group=False)
+        found = folder.stat()
+    except OSError as error:
+        message = (
+            f"Packages cannot be kept in {folder}: {error}. Name a folder of your own with "
+            "--requirements_cache."
+        )
+        raise BadOption(message) from error
+    if found.st_uid not in {0, os.geteuid()}:
+        wrong = f"belongs to the user {found.st_uid}"
+    elif access.others_may_write(found):
+        wrong = f"may be written by other users (mode {stat.S_IMODE(found.st_mode):04o})"
+    else:
+        return folder
+    message = (
+        f"Packages of the job would be taken from {folder}, which {wrong}, who could so run code "
+        "as this user. Name a folder of your own with --requirements_cache, or take the right away "
+        "(chmod go-w) once you know what is in it."
+    )
+    raise BadOption(message)

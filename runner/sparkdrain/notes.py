@@ -1,8 +1,19 @@
-"""Notes of exceptions (PEP 678), which Python itself adds and prints since 3.11 only."""
+"""Notes of exceptions: paragraphs behind the message, and which step an exception is about.
+
+Python itself adds and prints the former (PEP 678) since 3.11 only.
+"""
 
 from __future__ import annotations
 
 import traceback
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_READ_BY: Final = "_read_by_step"
+_MADE_BY: Final = "_made_by_step"
 
 
 def add_note(error: BaseException, note: str) -> None:
@@ -35,3 +46,44 @@ def _with_notes(printed: str, error: BaseException) -> str:
     # Packages may teach an old Python to print notes: `exceptiongroup` does.
     notes = "".join(f"{note}\n" for note in notes_of(error))
     return printed if notes in printed else printed + notes
+
+
+@contextmanager
+def read_by(step: str) -> Iterator[None]:
+    """What happens in this block is about the input of a step: of a GroupByKey, or before one.
+
+    User code runs between steps, too: coders, window functions that merge, what maps windows.
+    """
+    try:
+        yield
+    except BaseException as error:
+        _note(error, _READ_BY, step)
+        raise
+
+
+@contextmanager
+def made_by(step: str) -> Iterator[None]:
+    """What happens in this block is about what a step has made.
+
+    Values that cannot change any more are encoded late, when that step is not at work.
+    """
+    try:
+        yield
+    except BaseException as error:
+        _note(error, _MADE_BY, step)
+        raise
+
+
+def _note(error: BaseException, what: str, step: str) -> None:
+    if not hasattr(error, what):
+        setattr(error, what, step)
+
+
+def reader_of(error: BaseException) -> str | None:
+    """The step that ``read_by`` has noted down."""
+    return getattr(error, _READ_BY, None)
+
+
+def maker_of(error: BaseException) -> str | None:
+    """The step that ``made_by`` has noted down."""
+    return getattr(error, _MADE_BY, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from argparse import ArgumentError, ArgumentParser
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from apache_beam.options.pipeline_options import (
     DebugOptions,
@@ -18,23 +18,12 @@ from sparkdrain import redaction
 from sparkdrain.concurrency.settings import AsyncStep
 from sparkdrain.coordination.address import AUTO, StoreAddress, beside, checkpoint_root, parse
 from sparkdrain.errors import BadOption
-from sparkdrain.experiments import wants_samples
 from sparkdrain.option_table import OPTIONS, Option
 from sparkdrain.redaction import redacted
 from sparkdrain.spark_master import DEFAULT_MASTER, given_master, spark_is_set_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-__all__ = [
-    "OPTIONS",
-    "JobSettings",
-    "LimitPolicy",
-    "Option",
-    "Progress",
-    "Resume",
-    "SparkDrainOptions",
-]
+    from collections.abc import Container, Iterator, Mapping
 
 CheckpointAccess = Literal["user", "group"]
 LimitPolicy = Literal["fail", "cancel", "wait"]
@@ -42,6 +31,10 @@ Progress = Literal["auto", "live", "plain", "off"]
 Resume = bool | Literal["required"]
 """Whether to go on from the newest checkpoint; ``required``: and not to begin without one."""
 
+# Experiments of Beam.
+_SAMPLE_ALL: Final = "enable_data_sampling"
+_SAMPLE_FAILING: Final = "enable_always_on_exception_sampling"
+_DO_NOT_SAMPLE_FAILING: Final = "disable_always_on_exception_sampling"
 # What --sdk_worker_parallelism may be. Beam's own client in Python sends numbers as texts.
 _WORKERS = (None, 0, 1, "0", "1")
 
@@ -161,7 +154,7 @@ class JobSettings:
             master = DEFAULT_MASTER
         streaming = bool(options.view_as(StandardOptions).streaming)
         _check_workers(options.view_as(PortableOptions).sdk_worker_parallelism)
-        samples = wants_samples(options.view_as(DebugOptions).experiments or ())
+        samples = _wants_samples(options.view_as(DebugOptions).experiments or ())
         settings = cls(**values, streaming=streaming, spark_master_url=master, samples=samples)
         settings.check_needs()
         return settings
@@ -216,6 +209,16 @@ class JobSettings:
         for option in OPTIONS:
             if getattr(self, option.name) != getattr(plain, option.name):
                 yield option
+
+
+def samples_all(experiments: Container[str]) -> bool:
+    """Whether harnesses keep samples of all elements, not only of those that user code fails on."""
+    return _SAMPLE_ALL in experiments
+
+
+def _wants_samples(experiments: Container[str]) -> bool:
+    failing = _SAMPLE_FAILING in experiments and _DO_NOT_SAMPLE_FAILING not in experiments
+    return samples_all(experiments) or failing
 
 
 def _check_workers(parallelism: object) -> None:

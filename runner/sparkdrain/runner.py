@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from apache_beam.options.pipeline_options import StandardOptions, TypeOptions
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
@@ -14,7 +14,6 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 
 from sparkdrain.concurrency.submitted import refuse_impossible
 from sparkdrain.environment import STAGE, add_row_types, default_environment
-from sparkdrain.interactive import is_read_at_once
 from sparkdrain.option_check import refuse_unknown, refuse_without_effect
 from sparkdrain.options import JobSettings, SparkDrainOptions
 from sparkdrain.result import SparkDrainResult
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from apache_beam.transforms.environments import Environment
 
 __all__ = ["SparkDrainOptions", "SparkDrainRunner"]
+_REIFY: Final = "apache_beam.runners.interactive.caching.reify"
 
 
 class SparkDrainRunner(PortableRunner):
@@ -79,12 +79,6 @@ class SparkDrainRunner(PortableRunner):
         """Submit the pipeline as it is: all optimizing is the engine's."""
         return _submit(pipeline, options, JobSettings.from_options(options))
 
-    @staticmethod
-    def _optimize_pipeline(
-        proto_pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions
-    ) -> beam_runner_api_pb2.Pipeline:
-        return proto_pipeline
-
 
 def _submit(
     pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions, settings: JobSettings
@@ -107,3 +101,19 @@ def _move_temporary_folder(pipeline: Pipeline) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(pipeline.local_tempdir)
             pipeline.local_tempdir = tempfile.mkdtemp(prefix="pipeline-", dir=place)
+
+
+def is_read_at_once(pipeline: beam_runner_api_pb2.Pipeline) -> bool:
+    """Whether what a pipeline writes is read as soon as ``run`` has returned.
+
+    ``interactive_beam.collect``, in a notebook, reads the files of its cache then, and waits for no
+    job.
+    """
+    reify = sys.modules.get(_REIFY)
+    if reify is None:
+        return False  # Interactive Beam is not in use, and is slow to import
+    return any(
+        part.startswith(reify.WRITE_CACHE)
+        for transform in pipeline.components.transforms.values()
+        for part in transform.unique_name.split("/")
+    )

@@ -13,6 +13,7 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneIn
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkdrain.notes import maker_of
 from sparkdrain.shuffle.blocks import decode
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.group_sender import GroupSender
@@ -22,7 +23,6 @@ from sparkdrain.shuffle.keyed_blocks import NO_CHUNK, KeyedChunks
 from sparkdrain.shuffle.keys import Owners, key_codec
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout
-from sparkdrain.step_notes import maker_of
 
 VALUE = coders.TupleCoder([coders.StrUtf8Coder(), coders.VarIntCoder()])
 WINDOW = IntervalWindowCoder()

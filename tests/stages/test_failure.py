@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkdrain.notes import made_by
 from sparkdrain.shuffle.blocks import decode
 from sparkdrain.stages.telling.failure import (
     TaskFailed,
@@ -17,7 +18,6 @@ from sparkdrain.stages.telling.failure import (
     guarded,
     silence_told_failures,
 )
-from sparkdrain.step_notes import made_by
 
 
 def raised(error: BaseException) -> BaseException:

@@ -9,7 +9,7 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows
 
 import sparkdrain
-from sparkdrain.interactive import is_read_at_once
+from sparkdrain.runner import is_read_at_once
 from tests.stages.conftest import MASTER
 
 

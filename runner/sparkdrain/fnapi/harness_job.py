@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.experiments import samples_all
+from sparkdrain.options import samples_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sparkdrain.notes import made_by
 from sparkdrain.shuffle.grouped_blocks import cuts, encode_groups
 from sparkdrain.shuffle.outbox import Outbox, SparkPartition
-from sparkdrain.step_notes import made_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam import coders
 
+from sparkdrain.notes import made_by
 from sparkdrain.shuffle.coding import IMMUTABLE_TYPES, immutable_values
 from sparkdrain.shuffle.keys import refuse_pair
-from sparkdrain.step_notes import made_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from apache_beam.metrics import monitoring_infos
 
 from sparkdrain.drain.progress import Hold
 from sparkdrain.metrics.merge import merge
-from sparkdrain.step_notes import read_by
+from sparkdrain.notes import read_by
 from sparkdrain.watermarks.frontier import BEGIN, END, output_frontier
 
 if TYPE_CHECKING:

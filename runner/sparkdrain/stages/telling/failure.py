@@ -16,9 +16,8 @@ from sparkdrain import errors
 from sparkdrain.errors import DrainLimitExceeded, TooLarge, UnreadableState
 from sparkdrain.fnapi.errors import HarnessFailed
 from sparkdrain.harness.step_name import step_of
-from sparkdrain.notes import message_of, trace_of
+from sparkdrain.notes import maker_of, message_of, reader_of, trace_of
 from sparkdrain.redaction import redact
-from sparkdrain.step_notes import maker_of, reader_of
 
 if TYPE_CHECKING:
     import logging
