@@ -66,7 +66,7 @@ def bad() -> str:
 def test_doctor_prints_a_table_and_its_exit_code_says_whether_all_is_well(monkeypatch, check, code):
     monkeypatch.setattr(doctor, "checks", lambda: [("Java", check), ("Python", lambda: "3.11.4")])
     printed = io.StringIO()
-    assert doctor.doctor(Console(file=printed, width=120)) == code
+    assert doctor.doctor(console=Console(file=printed, width=120)) == code
     table = printed.getvalue()
     assert ("There is no Java. Install it." if code else "17.0.9") in table
     assert "3.11.4" in table
@@ -80,7 +80,7 @@ def test_doctor_warns_of_what_may_fail_and_its_exit_code_does_not(monkeypatch):
 
     monkeypatch.setattr(doctor, "checks", lambda: [("Python", doubt)])
     printed = io.StringIO()
-    assert doctor.doctor(Console(file=printed, width=120)) == 0
+    assert doctor.doctor(console=Console(file=printed, width=120)) == 0
     assert "warning" in printed.getvalue()
     assert "Python 3.13.0 may fail." in printed.getvalue()
 

@@ -23,7 +23,9 @@ def ask(tmp_path):
 
     def run():
         printed = io.StringIO()
-        code = prepare.prepare(Console(file=printed, width=80), tmp_path / "share")
+        code = prepare.prepare(
+            console=Console(file=printed, width=80), directory=tmp_path / "share"
+        )
         return code, printed.getvalue()
 
     return run
@@ -75,7 +77,7 @@ def test_java_takes_sparks_classes_from_what_was_written(ask, python, tmp_path):
     assert code == 0, printed
     options = using_class_data(os.environ, tmp_path / "share")
     log = tmp_path / "classes"
-    ended = python("-m", "sparkdrain.cli.rehearsal", f"{options} -Xlog:class+load:file={log}")
+    ended = python("-m", "sparkdrain.cli.prepare", f"{options} -Xlog:class+load:file={log}")
     assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
     submit = "org.apache.spark.deploy.SparkSubmit"
     assert f"{submit} source: shared objects file (top)" in log.read_text()

@@ -24,7 +24,7 @@ WARNING: Final = "[yellow]warning"
 MISSING: Final = "[red]missing"
 
 
-def doctor(console: Console | None = None) -> int:
+def doctor(_arguments: object = None, console: Console | None = None) -> int:
     """Print the table; 1 if something is missing (the row says what to do), else 0."""
     console = console or Console()
     table = Table("", "needed", "found, or what to do")

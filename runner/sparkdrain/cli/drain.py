@@ -10,11 +10,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from sparkdrain.cli import drain_by_service, drain_by_store
+from sparkdrain.drain import records, runs
+from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import BadOption, SparkDrainError
 from sparkdrain.jobs.access import FLAGS, Access
 
 if TYPE_CHECKING:
     import argparse
+
+    from sparkdrain.coordination.metadata import MetadataStore
 
 _GOOD: Final = ("DRAINED", "DONE")
 
@@ -109,29 +113,40 @@ def _by_service(arguments: argparse.Namespace, console: Console) -> int:
 
 def _by_store(arguments: argparse.Namespace, console: Console) -> int:
     address = drain_by_store.address_of(arguments.metadata_store, arguments.checkpoint_dir)
+    job, now = arguments.job, time.time_ns() // 1000
     with drain_by_store.opened(address, new=arguments.ahead) as store:
         if arguments.withdraw:
-            count = drain_by_store.withdraw(store, arguments.job)
-            console.print(f"Removed {count} requests for the run {escape(arguments.job)}.")
+            count = records.clean_up(store, job) or records.clean_up(
+                store, runs.find(store, job).run_id
+            )
+            console.print(f"Removed {count} requests for the run {escape(job)}.")
             return 0
-        now = time.time_ns() // 1000
         if arguments.ahead:
-            asked = drain_by_store.ahead(store, arguments.job, now)
-            console.print(f"The run {escape(arguments.job)} will drain when it starts ({asked}).")
+            asked = DrainNotification.create(job, now)
+            records.write(store, asked)
+            console.print(f"The run {escape(job)} will drain when it starts ({asked.id}).")
             return 0
         if arguments.dry_run:
-            console.print(escape(drain_by_store.dry_run(store, arguments.job)))
+            console.print(escape(drain_by_store.dry_run(store, job)))
             return 0
-        run_id, state, asked = drain_by_store.request(store, arguments.job, now)
-        console.print(f"The run {escape(run_id)} is {state}{asked}.")
-        if not asked:
-            return 0 if state in _GOOD else 1
-        if not arguments.no_wait:
-            state = drain_by_store.follow(
-                store, run_id, time.sleep, lambda text: _line(console, text)
-            )
-            console.print(f"The run {escape(run_id)} is {state}.")
-    return 0 if arguments.no_wait or state in _GOOD else 1
+        return _request(store, arguments, now, console)
+
+
+def _request(
+    store: MetadataStore, arguments: argparse.Namespace, now: int, console: Console
+) -> int:
+    run, request = runs.request(store, arguments.job, now)
+    asked = f", and was asked to drain (notification {request.id})" if request else ""
+    console.print(f"The run {escape(run.run_id)} is {run.state}{asked}.")
+    state: str = run.state
+    if request and arguments.no_wait:
+        return 0
+    if request:
+        state = drain_by_store.follow(
+            store, run.run_id, time.sleep, lambda text: _line(console, text)
+        )
+        console.print(f"The run {escape(run.run_id)} is {state}.")
+    return 0 if state in _GOOD else 1
 
 
 def _line(console: Console, text: str) -> None:

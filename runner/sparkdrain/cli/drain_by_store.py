@@ -10,8 +10,7 @@ import grpc
 from sparkdrain.cli import drain_by_service
 from sparkdrain.coordination.address import beside, parse
 from sparkdrain.coordination.stores import STORES, StoreReach
-from sparkdrain.drain import records, runs
-from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain import runs
 from sparkdrain.errors import BadOption, BadSetup
 
 if TYPE_CHECKING:
@@ -59,21 +58,6 @@ def opened(address: StoreAddress, *, new: bool) -> Iterator[MetadataStore]:
         yield store
 
 
-def request(store: MetadataStore, job: str, now: int) -> tuple[str, str, str]:
-    """Ask for the drain.
-
-    Args:
-        job: a run id, a job id, or the name of a job.
-        now: microseconds since 1970.
-
-    Returns:
-        The run id, its state, and what to say of the request; nothing if the run is over.
-    """
-    run, notification = runs.request(store, job, now)
-    asked = f", and was asked to drain (notification {notification.id})" if notification else ""
-    return run.run_id, run.state, asked
-
-
 def follow(
     store: MetadataStore,
     run_id: str,
@@ -94,22 +78,6 @@ def follow(
     while not (run := runs.find(store, run_id)).is_over:
         sleep(_EVERY_SECONDS)
     return run.state
-
-
-def ahead(store: MetadataStore, run_id: str, now: int) -> str:
-    """Ask a run to drain that has not started yet; the answer is the notification's id."""
-    notification = DrainNotification.create(run_id, now)
-    records.write(store, notification)
-    return str(notification.id)
-
-
-def withdraw(store: MetadataStore, run: str) -> int:
-    """Remove all requests for a run, by its id or as ``runs.find`` knows it.
-
-    Returns:
-        How many there were.
-    """
-    return records.clean_up(store, run) or records.clean_up(store, runs.find(store, run).run_id)
 
 
 def dry_run(store: MetadataStore, job: str) -> str:

@@ -5,15 +5,23 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 
-# Commands with arguments of their own: the line in the list of commands, and the page's first line.
-_OWN: Final = {
+# The line in the list of commands, and the first line of a command's page.
+_COMMANDS: Final = {
+    "run": (
+        "run a Beam program on Spark without changing it",
+        "Run a Beam program; pipelines in it that name no runner run on Spark.",
+    ),
+    "doctor": ("check that this machine has what the runner needs", None),
+    "prepare": (
+        "have Spark start faster from now on (takes half a minute, and 90 MB)",
+        "Write Spark's classes to a file in this Python environment that Java maps.",
+    ),
     "checkpoints": (
         "list, verify or inspect the checkpoints of streaming jobs",
         "Look at the checkpoints of streaming jobs; changes nothing.",
@@ -41,65 +49,25 @@ _OWN: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Commands:
-    """The parser of everything, and those of commands that have arguments of their own."""
-
-    all: argparse.ArgumentParser
-    run: argparse.ArgumentParser
-    own: Mapping[str, argparse.ArgumentParser]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; the answer is the exit code."""
-    commands = _commands()
-    for name in (arguments if arguments is not None else sys.argv[1:])[:1]:
-        if name in commands.own:
-            # A module of that name. What is asked of it needs Beam, which takes a second to import.
-            module = importlib.import_module(f"sparkdrain.cli.{name}")
-            module.add_arguments(commands.own[name])
-            return int(getattr(module, name)(commands.all.parse_args(arguments)))
-    parsed = commands.all.parse_args(arguments)
-    if parsed.command == "doctor":
-        from sparkdrain.cli.doctor import doctor  # noqa: PLC0415 (works without Beam)
-
-        return doctor()
-    if parsed.command == "prepare":
-        from sparkdrain.cli.prepare import prepare  # noqa: PLC0415 (imports Spark)
-
-        return prepare()
-    if not (parsed.module or parsed.script):
-        commands.run.error("name a script, or -m and a module")
-    from sparkdrain.cli.run import run  # noqa: PLC0415 (imports Beam)
-
-    run(parsed.module or parsed.script, as_module=bool(parsed.module))
-    return 0
-
-
-def _commands() -> _Commands:
     parser = argparse.ArgumentParser(
         prog="sparkdrain", description="Apache Beam pipelines on Spark, from Python."
     )
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
-    program = commands.add_parser(
-        "run",
-        help="run a Beam program on Spark without changing it",
-        description="Run a Beam program; pipelines in it that name no runner run on Spark.",
-    )
-    rest = argparse.REMAINDER
-    program.add_argument("-m", dest="module", nargs=rest, help="a module and its arguments")
-    program.add_argument("script", nargs=rest, help="a script and its arguments")
-    commands.add_parser("doctor", help="check that this machine has what the runner needs")
-    commands.add_parser(
-        "prepare",
-        help="have Spark start faster from now on (takes half a minute, and 90 MB)",
-        description="Write Spark's classes to a file in this Python environment that Java maps.",
-    )
-    own = {
+    parsers = {
         name: commands.add_parser(name, help=help_, description=description)
-        for name, (help_, description) in _OWN.items()
+        for name, (help_, description) in _COMMANDS.items()
     }
-    return _Commands(parser, program, own)
+    for name in (arguments if arguments is not None else sys.argv[1:])[:1]:
+        if name in parsers:
+            # Not for other commands: most need Beam, which takes a second to import.
+            module = importlib.import_module(f"sparkdrain.cli.{name}")
+            if hasattr(module, "add_arguments"):
+                module.add_arguments(parsers[name])
+            return int(getattr(module, name)(parser.parse_args(arguments)))
+    parser.parse_args(arguments)  # prints help, or what is wrong with the arguments
+    return 2
 
 
 if __name__ == "__main__":

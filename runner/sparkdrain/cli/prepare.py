@@ -14,7 +14,11 @@ from rich.markup import escape
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.setup_check import check_java
-from sparkdrain.stages.cluster.class_data import class_data_file, writing_class_data
+from sparkdrain.stages.cluster.class_data import (
+    JAVA_OPTIONS,
+    class_data_file,
+    writing_class_data,
+)
 from sparkdrain.stages.workers.head_start import importable
 
 if TYPE_CHECKING:
@@ -24,7 +28,9 @@ _SECONDS: Final = 300
 _TOLD: Final = 2000
 
 
-def prepare(console: Console | None = None, directory: Path | None = None) -> int:
+def prepare(
+    _arguments: object = None, console: Console | None = None, directory: Path | None = None
+) -> int:
     """Write class data for the Java and the Spark of this machine; 0 if that went well.
 
     Args:
@@ -57,7 +63,7 @@ def _rehearse(written: Path) -> None:
     Raises:
         BadSetup: there is no such file.
     """
-    command = [sys.executable, "-m", "sparkdrain.cli.rehearsal", writing_class_data(written)]
+    command = [sys.executable, "-m", "sparkdrain.cli.prepare", writing_class_data(written)]
     # The JVM holds these streams, too. It has ended, not only the program, when they are closed.
     printed = _printed(command)
     if not written.is_file():
@@ -71,3 +77,24 @@ def _printed(command: Sequence[str]) -> str:
         command, capture_output=True, text=True, timeout=_SECONDS, check=False, env=environ
     )
     return done.stderr + done.stdout
+
+
+def _run_pipeline(java_options: str) -> None:
+    """Run a pipeline that makes Spark load what pipelines need, in a new JVM with these options."""
+    import apache_beam as beam  # noqa: PLC0415 (the command itself does without)
+    from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
+
+    from sparkdrain.stages.batch.rehearsal import build  # noqa: PLC0415
+
+    flags = [
+        "--runner=sparkdrain.SparkDrainRunner",
+        "--spark_master_url=local[2]",
+        "--progress=off",
+        f"--spark_conf={JAVA_OPTIONS}={java_options}",
+    ]
+    with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
+        build(pipeline)
+
+
+if __name__ == "__main__":
+    _run_pipeline(sys.argv[1])
