@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from google.protobuf.message_factory import GetMessageClass
@@ -78,11 +80,8 @@ class _Form:
     blanks: list[tuple[str, Callable[[], Any]]]
 
 
-_FORMS: dict[Any, _Form] = {}
-
-
 def _write(value: Any) -> Any:
-    cls = type(value)
+    cls: Any = type(value)
     parts = {}
     for name, write, leaves_out_zero in _form(cls).writes:
         part = getattr(value, name)
@@ -100,13 +99,8 @@ def _read(cls: Any, message: Any) -> Any:
     return cls(**parts)
 
 
+@cache
 def _form(cls: Any) -> _Form:
-    if cls not in _FORMS:
-        _FORMS[cls] = _form_of(cls)
-    return _FORMS[cls]
-
-
-def _form_of(cls: Any) -> _Form:
     form = _Form([], {}, [])
     described = MESSAGES[cls].DESCRIPTOR.fields_by_name
     for each in fields(cls):
@@ -114,21 +108,18 @@ def _form_of(cls: Any) -> _Form:
         make = _MAKERS.get(str(each.type).partition("[")[0], tuple)
         write, read = _ways(field, make)
         if each.name in _ENUMS[cls]:
-            write, read = _value_of, _ENUMS[cls][each.name]
+            write, read = attrgetter("value"), _ENUMS[cls][each.name]
         form.writes.append((each.name, write, not field.has_presence))
         form.reads[each.name] = read
         if each.default is MISSING and each.default_factory is MISSING:
-            zero = make if _is_repeated(field) else lambda field=field: _zero(field)
+            blank = None if field.has_presence else field.default_value
+            zero = make if _is_repeated(field) else lambda blank=blank: blank
             form.blanks.append((each.name, zero))
     return form
 
 
 def _is_repeated(field: Any) -> bool:
     return bool(field.default_value == [])
-
-
-def _zero(field: Any) -> Any:
-    return None if field.has_presence else field.default_value
 
 
 def _ways(field: Any, make: Any) -> tuple[_Way, _Way]:
@@ -179,10 +170,6 @@ def _element(message: Any) -> tuple[_Way, _Way]:
         )
 
     return write_parts, read_parts
-
-
-def _value_of(member: Any) -> Any:
-    return member.value
 
 
 def _same(value: Any) -> Any:
