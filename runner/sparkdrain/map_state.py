@@ -36,33 +36,27 @@ class MapStateSpec(StateSpec):
         value_coder: encodes values.
     """
 
+    _KIND = "map_spec"
+
     def __init__(self, name: str, key_coder: Coder, value_coder: Coder) -> None:
         super().__init__(name, value_coder)
         self.key_coder = key_coder
 
     def to_runner_api(self, context: PipelineContext) -> beam_runner_api_pb2.StateSpec:
         """The declaration in the pipeline's proto."""
-        return beam_runner_api_pb2.StateSpec(
-            map_spec=beam_runner_api_pb2.MapStateSpec(
-                key_coder_id=context.coders.get_id(self.key_coder),
-                value_coder_id=context.coders.get_id(self.coder),
-            ),
-            protocol=beam_runner_api_pb2.FunctionSpec(urn=_PROTOCOL),
+        spec = beam_runner_api_pb2.StateSpec(
+            protocol=beam_runner_api_pb2.FunctionSpec(urn=_PROTOCOL)
         )
+        declared = getattr(spec, self._KIND)
+        declared.key_coder_id = context.coders.get_id(self.key_coder)
+        declared.value_coder_id = context.coders.get_id(self.coder)
+        return spec
 
 
 class MultimapStateSpec(MapStateSpec):
     """Declares a multimap: each key has any number of values."""
 
-    def to_runner_api(self, context: PipelineContext) -> beam_runner_api_pb2.StateSpec:
-        """The declaration in the pipeline's proto."""
-        return beam_runner_api_pb2.StateSpec(
-            multimap_spec=beam_runner_api_pb2.MultimapStateSpec(
-                key_coder_id=context.coders.get_id(self.key_coder),
-                value_coder_id=context.coders.get_id(self.coder),
-            ),
-            protocol=beam_runner_api_pb2.FunctionSpec(urn=_PROTOCOL),
-        )
+    _KIND = "multimap_spec"
 
 
 class MapRuntimeState(RuntimeState):
