@@ -23,6 +23,7 @@ from sparkdrain.jobs.messages import failure_kind, is_end_elsewhere, is_own_log_
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from apache_beam.portability.api.beam_job_api_pb2_grpc import JobServiceStub
 
@@ -170,13 +171,14 @@ class SparkDrainResult(PipelineResult):
 
     def _drain_beside(self) -> None:
         """Drain, from a handler of a signal: that must not wait for anything."""
-        threading.Thread(target=self._try_to_drain, name="drain", daemon=True).start()
 
-    def _try_to_drain(self) -> None:
-        try:
-            self.drain()
-        except (RuntimeError, grpc.RpcError) as error:
-            _LOGGER.error("Job %s cannot be drained: %s", self._job_id, error)
+        def drain() -> None:
+            try:
+                self.drain()
+            except (RuntimeError, grpc.RpcError) as error:
+                _LOGGER.error("Job %s cannot be drained: %s", self._job_id, error)
+
+        threading.Thread(target=drain, name="drain", daemon=True).start()
 
     def _follow_messages(self) -> None:
         with contextlib.suppress(grpc.RpcError):
@@ -210,12 +212,10 @@ class SparkDrainResult(PipelineResult):
         self._over.set()
 
 
-@contextlib.contextmanager
-def _at_first(name: str, act: Callable[[], object]) -> Iterator[None]:
+def _at_first(name: str, act: Callable[[], object]) -> AbstractContextManager[None]:
     """Call ``act`` at the first signal of that name, if it is one; the next does as before."""
     if name == "none" or threading.current_thread() is not threading.main_thread():
-        yield
-        return
+        return contextlib.nullcontext()
     number = signal.Signals[f"SIG{name}"]
     before = signal.getsignal(number)
 
@@ -223,26 +223,25 @@ def _at_first(name: str, act: Callable[[], object]) -> Iterator[None]:
         signal.signal(number, before)
         act()
 
-    signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
+    return _handled(number, handle)
 
 
-@contextlib.contextmanager
-def _termination_as_exit() -> Iterator[None]:
+def _termination_as_exit() -> AbstractContextManager[None]:
     """Make SIGTERM an exception here, as Ctrl-C is one, unless the program has its own handler."""
     ours = threading.current_thread() is threading.main_thread()
     if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
+        return contextlib.nullcontext()
 
     def leave(number: int, _frame: object) -> NoReturn:
         raise SystemExit(128 + number)
 
-    signal.signal(signal.SIGTERM, leave)
+    return _handled(signal.SIGTERM, leave)
+
+
+@contextlib.contextmanager
+def _handled(number: int, handle: Callable[[int, Any], object]) -> Iterator[None]:
+    before = signal.signal(number, handle)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(number, before)
