@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from apache_beam.portability.api import beam_job_api_pb2
-from typing_extensions import override
 
 from sparkdrain.standby.leadership import Alone, Leadership
 
@@ -80,29 +79,10 @@ class Observer(Protocol):
 class Unobserved(Observer):
     """The observer of a job that no client waits for; does nothing with what it hears."""
 
-    @override
-    def began(self, epoch: int) -> None:
-        """Nothing refuses this job."""
+    def _ignore(self, *told: object, **more: object) -> None:
+        pass
 
-    @override
-    def message(self, importance: int, text: str) -> None:
-        """No client waits for messages."""
-
-    @override
-    def counted(self, outcome: Outcome) -> None:
-        """No client asks for metrics."""
-
-    @override
-    def counting(self, attempted: Callable[[], Sequence[metrics_pb2.MonitoringInfo]]) -> None:
-        """No client asks for metrics."""
-
-    @override
-    def draining(self, progress: DrainProgress) -> None:
-        """This job is never drained."""
-
-    @override
-    def moved(self, text: str) -> None:
-        """No client wants to know."""
+    began = message = counted = counting = draining = moved = _ignore
 
 
 @dataclass(frozen=True, slots=True)
