@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _PREFIX: Final = "sparkdrain-own-"
+_RANDOM: Final = 8  # characters that mkdtemp adds
 _LOCK: Final = "lock"
 _ELSEWHERE: Final = "elsewhere"
 _OTHERS: Final = 0o077
@@ -62,7 +63,8 @@ class OwnFolder:
         tried = list(dict.fromkeys(_places() if places is None else places))
         for place in tried:
             with contextlib.suppress(OSError):
-                if not _is_safe(place) or (for_sockets and not _has_short_names(place)):
+                longest = len(os.path.join(place, _PREFIX)) + _RANDOM
+                if not _is_safe(place) or (for_sockets and longest > LONGEST):
                     continue
                 sweep(place)
                 return _made(place)
@@ -217,17 +219,10 @@ def _mode_if_mine(folder: str) -> int | None:
     return found.st_mode if mine else None
 
 
-_RANDOM: Final = 8  # characters that mkdtemp adds
-
-
 def _places() -> Iterator[str]:
     yield tempfile.gettempdir()
     yield "/tmp"  # noqa: S108 - a private folder is made in it
     yield "/dev/shm"  # noqa: S108 - likewise
-
-
-def _has_short_names(place: str) -> bool:
-    return len(os.path.join(place, _PREFIX)) + _RANDOM <= LONGEST
 
 
 def _is_safe(place: str) -> bool:

@@ -65,11 +65,11 @@ def check_java(
         )
         raise BadSetup(message)
     version = "".join(match.group("major", "rest"))
-    if int(match["major"]) < javas.oldest:
-        message = f"Java {version} at {java} is too old for {javas.spark}. {javas.remedy}"
-        raise BadSetup(message)
-    if javas.newest is not None and int(match["major"]) > javas.newest:
-        message = f"Java {version} at {java} is too new for {javas.spark}. {javas.remedy}"
+    major = int(match["major"])
+    is_new = javas.newest is not None and major > javas.newest
+    if is_new or major < javas.oldest:
+        wrong = f"too {'new' if is_new else 'old'} for {javas.spark}"
+        message = f"Java {version} at {java} is {wrong}. {javas.remedy}"
         raise BadSetup(message)
     return f"{version} ({java})"
 
