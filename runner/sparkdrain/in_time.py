@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ class InTime:
 
         Args:
             whom: is asked, for the message.
-            call: asks.
 
         Raises:
             NoAnswer: it has not answered in time, or one before it still hangs.
@@ -51,22 +51,19 @@ class InTime:
         if self._hung is not None and self._hung.is_alive():
             message = f"{whom} does not answer"
             raise NoAnswer(message, self._hung)
-        answers: list[T] = []
-        errors: list[BaseException] = []
+        answer: Future[T] = Future()
 
         def run() -> None:
             try:
-                answers.append(call())
+                answer.set_result(call())
             except BaseException as error:  # noqa: BLE001 (raised by who waits)
-                errors.append(error)
+                answer.set_exception(error)
 
         thread = threading.Thread(target=run, name=self._name, daemon=True)
         thread.start()
         thread.join(self._seconds)
-        if errors:
-            raise errors[0]
-        if not answers:
+        if not answer.done():
             self._hung = thread
             message = f"{whom} has not answered for {self._seconds:g} s"
             raise NoAnswer(message, thread)
-        return answers[0]
+        return answer.result()
