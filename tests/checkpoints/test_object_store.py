@@ -23,8 +23,7 @@ from exact_job import TELL, check_exact, exact_plan
 
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.manifest import decode
-from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing, read
-from sparkdrain.checkpoints.timed_storage import TimedStorage
+from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing, TimedStorage, read
 from sparkdrain.checkpoints.upload import Uploader
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase

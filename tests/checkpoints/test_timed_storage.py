@@ -7,8 +7,7 @@ import threading
 import pytest
 from faulty_storage import Fault, FaultyStorage
 
-from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing, read
-from sparkdrain.checkpoints.timed_storage import TimedStorage
+from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing, TimedStorage, read
 from sparkdrain.errors import CheckpointFailed
 
 

@@ -16,7 +16,7 @@ from sparkdrain.checkpoints.manifest import Manifest, differences
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import lost, newest, take_up
 from sparkdrain.checkpoints.publisher import Publisher
-from sparkdrain.checkpoints.timed_storage import TimedStorage
+from sparkdrain.checkpoints.storage import TimedStorage
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused
 from sparkdrain.graph.identity import without_classes
 from sparkdrain.rounds.driver.inheritances import DriverState, inheritances, shards_of
