@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from faulty_storage import Fault, FaultyStorage
 
-from sparkdrain.checkpoints.collect import collect
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import lost, newest, publish, take_up
+from sparkdrain.checkpoints.publisher import collect
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.upload import Bringer, Destination
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, Fenced

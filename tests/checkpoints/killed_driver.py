@@ -13,12 +13,12 @@ from pathlib import Path
 
 from snapshots import wait_for
 
-from sparkdrain.checkpoints.collect import collect
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import newest, publish
+from sparkdrain.checkpoints.publisher import collect
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.upload import Destination, Uploader
 from timers_state import RoundStore

@@ -7,11 +7,11 @@ from faulty_storage import Died, Fault, FaultyStorage
 from snapshots import manifest
 
 from sparkdrain.checkpoints.catalogue import find, verify
-from sparkdrain.checkpoints.collect import collect
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.manifest import FileEntry
 from sparkdrain.checkpoints.paths import Place, Stamp
 from sparkdrain.checkpoints.publish import publish
+from sparkdrain.checkpoints.publisher import collect
 from sparkdrain.errors import CheckpointFailed, Fenced
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.checkpoints.collect import garbage_files, garbage_manifests
 from sparkdrain.checkpoints.manifest import FileEntry, Manifest, ShardState, differences, missing
 from sparkdrain.checkpoints.paths import Place, Stamp, file_name, place_of_manifest, places
+from sparkdrain.checkpoints.publisher import garbage_files, garbage_manifests
 
 STAMPS = st.builds(Stamp, st.integers(1, 3), st.integers(1, 4))
 PLACES = st.builds(Place, st.integers(0, 2), STAMPS)

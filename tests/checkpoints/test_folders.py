@@ -18,7 +18,7 @@ from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths, folder_name
 from sparkdrain.checkpoints.publish import newest, publish
-from sparkdrain.checkpoints.restore import check, restore
+from sparkdrain.checkpoints.restore import checked_chunks, restore
 from sparkdrain.checkpoints.upload import Destination, Uploader
 from sparkdrain.errors import CheckpointDamaged
 from timers_state import open_store
@@ -77,7 +77,7 @@ def test_a_manifest_cannot_name_a_file_elsewhere(storage, paths, shard, tmp_path
     Path(paths.folder, file.path).write_bytes(Path(paths.file(file.path)).read_bytes())
     forged = dataclasses.replace(file, path=f"{part}{file.path}")
     with pytest.raises(CheckpointDamaged, match="a manifest names the stored file"):
-        check(storage, paths, forged)
+        list(checked_chunks(storage, paths, forged))
     with pytest.raises(CheckpointDamaged, match="a manifest names the stored file"):
         restore(storage, paths, ShardState(0, 0, (forged,)), tmp_path / "back")
     assert not (tmp_path / "back").exists()

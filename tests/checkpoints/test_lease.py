@@ -7,12 +7,12 @@ import threading
 import pytest
 from faulty_storage import Fault, FaultyStorage
 
-from sparkdrain.checkpoints.collect import collect
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import Manifest, encode
 from sparkdrain.checkpoints.paths import Place, Stamp
 from sparkdrain.checkpoints.publish import lost, newest, publish, read_manifest, take_up
+from sparkdrain.checkpoints.publisher import collect
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, Fenced
 
 

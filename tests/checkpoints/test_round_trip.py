@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from snapshots import change, manifest, rows, rows_in, wait_for
 
-from sparkdrain.checkpoints.collect import collect
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.publish import newest, publish
+from sparkdrain.checkpoints.publisher import collect
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.upload import Destination, Uploader
 from timers_state import open_store

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from sparkdrain.checkpoints.manifest import missing
 from sparkdrain.checkpoints.paths import Paths, Place, folder_name, job_of_manifest
 from sparkdrain.checkpoints.publish import read_manifest
-from sparkdrain.checkpoints.restore import check, restore
+from sparkdrain.checkpoints.restore import checked_chunks, restore
 from sparkdrain.errors import CheckpointDamaged, CheckpointTooNew
 from sparkdrain.room import room
 from timers_state import inspect, open_read_only
@@ -75,17 +75,19 @@ def find(
         if is_manifest is None:
             continue
         job, place = is_manifest
-        paths = Paths(directory, job) if job else _of_folder(directory)
+        # Else it is the folder of a job.
+        root, _, name = directory.rstrip("/").rpartition("/")
+        paths = Paths(directory, job) if job else Paths(root or ".", unquote(name))
         wanted = not job_name or folder_name(job_name) == folder_name(paths.job_name)
         if wanted and number in {None, place.stamp.number}:
             found.append((paths.job_name, place, paths))
     newest_first = sorted(found, key=lambda each: each[1], reverse=True)
     for _, place, paths in sorted(newest_first, key=lambda each: each[0]):
-        start = paths.files.removeprefix(directory.rstrip("/")).lstrip("/")
+        start = f"{paths.files.removeprefix(directory.rstrip('/')).lstrip('/')}/"
         sizes = {
-            path.removeprefix(f"{start}/"): size
+            path.removeprefix(start): size
             for path, size in listed.items()
-            if path.startswith(f"{start}/")
+            if path.startswith(start)
         }
         yield _found(storage, paths, place, sizes)
 
@@ -104,7 +106,8 @@ def verify(storage: Storage, found: Found, read: Callable[[int], None]) -> tuple
     wrong = []
     for _, file in sorted(found.manifest.entries().items()):
         try:
-            check(storage, found.paths, file)
+            for _ in checked_chunks(storage, found.paths, file):
+                pass
             read(file.size)
         except CheckpointDamaged as error:
             wrong.append(str(error))
@@ -150,8 +153,3 @@ def _found(storage: Storage, paths: Paths, place: Place, sizes: dict[str, int]) 
     except (CheckpointDamaged, CheckpointTooNew) as error:
         return Found(paths, place, None, (str(error),))
     return Found(paths, place, manifest, tuple(missing(manifest, sizes)))
-
-
-def _of_folder(directory: str) -> Paths:
-    root, _, name = directory.rstrip("/").rpartition("/")
-    return Paths(root or ".", unquote(name))

@@ -188,5 +188,5 @@ def job_of_manifest(path: str) -> tuple[str, Place] | None:
     The job's name is empty if the path begins at the job's own folder. None: it is no manifest.
     """
     found = _JOB_OF_MANIFEST.fullmatch(path)
-    place = None if found is None else place_of_manifest(found[2])
-    return None if found is None or place is None else (unquote(found[1] or ""), place)
+    place = found and place_of_manifest(found[2])
+    return (unquote(found[1] or ""), place) if found and place else None

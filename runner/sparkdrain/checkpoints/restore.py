@@ -75,26 +75,14 @@ def restore(
     """
     try:
         directory.mkdir(parents=True)
+        try:
+            return _Fetching(storage, paths, shard, directory, nearby, clock).run(stall_seconds)
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
     except OSError as error:
-        raise _refused(directory, error) from error
-    try:
-        return _Fetching(storage, paths, shard, directory, nearby, clock).run(stall_seconds)
-    except OSError as error:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise _refused(directory, error) from error
-    except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
-
-
-def check(storage: Storage, paths: Paths, file: FileEntry) -> None:
-    """Read a file in storage and compare it with what was written.
-
-    Raises:
-        CheckpointDamaged: it is missing or another.
-    """
-    for _ in checked_chunks(storage, paths, file):
-        pass
+        message = f"the checkpoint cannot be restored into {directory}: {error}"
+        raise CheckpointFailed(message) from error
 
 
 class _GivenUp(Exception):
@@ -202,10 +190,6 @@ class _Fetching:
         if self._stopped:
             raise _GivenUp
         self._moved = self._clock()
-
-
-def _refused(directory: Path, error: OSError) -> CheckpointFailed:
-    return CheckpointFailed(f"the checkpoint cannot be restored into {directory}: {error}")
 
 
 def checked_chunks(storage: Storage, paths: Paths, file: FileEntry) -> Iterator[bytes]:
