@@ -24,7 +24,7 @@ from sparkdrain.graph.transform import Transform, describe
 from sparkdrain.graph.window_fns import strategy_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     Pass = Callable[[Iterable[Any], Any], Iterable[Any]]
 
@@ -67,11 +67,8 @@ def leaves_of(pipeline: beam_runner_api_pb2.Pipeline) -> tuple[Any, list[Any]]:
 def _unique_ids(names: Iterable[str]) -> Iterator[TransformId]:
     seen: set[str] = set()
     for name in names:
-        id_ = next(
-            candidate
-            for candidate in itertools.chain([name], (f"{name}#{n}" for n in itertools.count(2)))
-            if candidate not in seen
-        )
+        candidates = itertools.chain([name], (f"{name}#{n}" for n in itertools.count(2)))
+        id_ = next(candidate for candidate in candidates if candidate not in seen)
         seen.add(id_)
         yield TransformId(id_)
 
@@ -89,33 +86,13 @@ def read_from_impulse(stages: Iterable[Any], context: Any) -> Iterator[Any]:
         pcollections[impulse].CopyFrom(pcollections[output])
         pcollections[impulse].unique_name = impulse
         pcollections[impulse].coder_id = context.bytes_coder_id
-        yield Stage(
-            f"{transform.unique_name}/Impulse",
-            [
-                beam_runner_api_pb2.PTransform(
-                    unique_name=f"{transform.unique_name}/Impulse",
-                    spec=beam_runner_api_pb2.FunctionSpec(urn=urns.IMPULSE),
-                    outputs={"out": impulse},
-                    environment_id=transform.environment_id,
-                )
-            ],
-            parent=stage.parent,
-        )
-        yield Stage(
-            stage.name,
-            [
-                beam_runner_api_pb2.PTransform(
-                    unique_name=transform.unique_name,
-                    spec=beam_runner_api_pb2.FunctionSpec(
-                        urn=urns.IMPULSE_READ, payload=transform.spec.payload
-                    ),
-                    inputs={"in": impulse},
-                    outputs=transform.outputs,
-                    environment_id=transform.environment_id,
-                )
-            ],
-            parent=stage.parent,
-        )
+        name, environment = transform.unique_name, transform.environment_id
+        first = _made(f"{name}/Impulse", urns.IMPULSE, environment, outputs={"out": impulse})
+        yield Stage(first.unique_name, [first], parent=stage.parent)
+        read = _made(name, urns.IMPULSE_READ, environment, inputs={"in": impulse})
+        read.spec.payload = transform.spec.payload
+        read.outputs.MergeFrom(transform.outputs)
+        yield Stage(stage.name, [read], parent=stage.parent)
 
 
 def separate_test_streams(stages: Iterable[Any], context: Any) -> Iterator[Any]:
@@ -208,15 +185,23 @@ def _identity(source: str, copy: str, consumer: Any, context: Any) -> Any:
     pcollections = context.components.pcollections
     pcollections[copy].CopyFrom(pcollections[source])
     pcollections[copy].unique_name = copy
-    name = f"{source}/Identity"
-    transform = beam_runner_api_pb2.PTransform(
-        unique_name=name,
-        spec=beam_runner_api_pb2.FunctionSpec(urn=urns.IDENTITY),
+    transform = _made(
+        f"{source}/Identity",
+        urns.IDENTITY,
+        consumer.transforms[0].environment_id,
         inputs={"in": source},
         outputs={"out": copy},
-        environment_id=consumer.transforms[0].environment_id,
     )
-    return Stage(name, [transform], parent=consumer.parent)
+    return Stage(transform.unique_name, [transform], parent=consumer.parent)
+
+
+def _made(
+    name: str, urn: str, environment: str, **ports: Mapping[str, str]
+) -> beam_runner_api_pb2.PTransform:
+    spec = beam_runner_api_pb2.FunctionSpec(urn=urn)
+    return beam_runner_api_pb2.PTransform(
+        unique_name=name, spec=spec, environment_id=environment, **ports
+    )
 
 
 PASSES: Final[tuple[Pass, ...]] = (

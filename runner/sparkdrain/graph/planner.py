@@ -97,25 +97,15 @@ class Planner:
                 name = leader[name]
             return name
 
-        for transform in self._in_harness:
-            for pcollection in transform.main_inputs:
+        for t in self._in_harness:
+            for pcollection in t.main_inputs:
                 source = self._producer[pcollection]
-                if self._fused(source, transform):
-                    leader[find(transform.id)] = find(source.id)
+                if self._fused(source, t):
+                    leader[find(t.id)] = find(source.id)
                 else:
                     # Readers of one edge share its source.
-                    reader = readers.setdefault(
-                        (
-                            pcollection,
-                            transform.level,
-                            transform.keyed,
-                            transform.time_sorted,
-                            transform.own_edge,
-                            transform.place,
-                        ),
-                        transform.id,
-                    )
-                    leader[find(transform.id)] = find(reader)
+                    key = (pcollection, t.level, t.keyed, t.time_sorted, t.own_edge, t.place)
+                    leader[find(t.id)] = find(readers.setdefault(key, t.id))
         parts: dict[str, _Part] = {}
         for transform in self._in_harness:
             parts.setdefault(find(transform.id), _Part([])).transforms.append(transform)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from apache_beam.portability.api import (
     beam_runner_api_pb2,
@@ -22,7 +22,7 @@ from google.protobuf.wrappers_pb2 import BytesValue
 from sparkdrain.errors import Malformed
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns, python_urns
-from sparkdrain.graph.staged import FILE, STAGING_TO, URL
+from sparkdrain.graph.staged import ARTIFACTS, STAGING_TO
 from sparkdrain.io.stable import OVERRULED, SINK
 
 if TYPE_CHECKING:
@@ -65,10 +65,6 @@ _OF_CODERS: Final[Mapping[str, type[Message]]] = {
     common_urns.coders.ROW.urn: schema_pb2.Schema,
     python_urns.PICKLED_CODER: BytesValue,
 }
-_OF_ARTIFACTS: Final[Mapping[str, type[Message]]] = {
-    FILE: beam_runner_api_pb2.ArtifactFilePayload,
-    URL: beam_runner_api_pb2.ArtifactUrlPayload,
-}
 _LABELLED: Final[str] = common_urns.displayData.LABELLED.urn
 
 
@@ -100,7 +96,14 @@ def check_wellformed(pipeline: beam_runner_api_pb2.Pipeline) -> None:
         _known(owner, "windowing strategy", strategies, parts.windowing_strategies)
     for key, coder in parts.coders.items():
         _known(f"The coder {key!r}", "component coder", coder.component_coder_ids, parts.coders)
-    _check_no_circle(parts.transforms)
+    try:
+        TopologicalSorter(
+            {key: transform.subtransforms for key, transform in parts.transforms.items()}
+        ).prepare()
+    except CycleError as error:
+        _, (key, *_) = error.args
+        message = f"The transform {parts.transforms[key].unique_name!r} contains itself."
+        raise Malformed(message) from None
 
 
 def _known(owner: str, kind: str, wanted: Iterable[str], there: Mapping[str, object]) -> None:
@@ -108,17 +111,6 @@ def _known(owner: str, kind: str, wanted: Iterable[str], there: Mapping[str, obj
         if key not in there:
             message = f"{owner} refers to the {kind} {key!r}, which the pipeline does not have."
             raise Malformed(message)
-
-
-def _check_no_circle(transforms: Mapping[str, beam_runner_api_pb2.PTransform]) -> None:
-    """Return if no transform contains itself."""
-    parts = {key: transform.subtransforms for key, transform in transforms.items()}
-    try:
-        TopologicalSorter(parts).prepare()
-    except CycleError as error:
-        _, (key, *_) = error.args
-        message = f"The transform {transforms[key].unique_name!r} contains itself."
-        raise Malformed(message) from None
 
 
 def check_payloads(pipeline: beam_runner_api_pb2.Pipeline) -> None:
@@ -171,14 +163,13 @@ def check_artifact(file: beam_runner_api_pb2.ArtifactInformation, owner: str) ->
     """Return if what a client tells of a file can be read.
 
     Args:
-        file: as the client tells of it.
         owner: the file, in the words of an error.
 
     Raises:
         Malformed: it cannot.
     """
-    if file.type_urn in _OF_ARTIFACTS:
-        _parsed(_OF_ARTIFACTS[file.type_urn], file.type_payload, owner, file.type_urn)
+    if file.type_urn in ARTIFACTS:
+        _parsed(ARTIFACTS[file.type_urn], file.type_payload, owner, file.type_urn)
     if file.role_urn == STAGING_TO:
         role = beam_runner_api_pb2.ArtifactStagingToRolePayload
         _parsed(role, file.role_payload, owner, file.role_urn)
@@ -205,17 +196,13 @@ def _parsed(kind: type[M], payload: bytes, owner: str, urn: str) -> M:
     """The message in a payload.
 
     Args:
-        kind: which message the URN stands for.
-        payload: as the client has sent it.
         owner: what has the payload, for the error: "The transform 'Double'".
-        urn: says what the payload is.
 
     Raises:
         Malformed: the payload is no such message.
     """
-    message: Any = kind()
     try:
-        message.ParseFromString(payload)
+        return kind.FromString(payload)
     except DecodeError as error:
         text = (
             f"{owner} ({urn}) has a payload that cannot be read as {kind.DESCRIPTOR.name}. Make "
@@ -223,5 +210,3 @@ def _parsed(kind: type[M], payload: bytes, owner: str, urn: str) -> M:
             "use a release of the SDK that this runner supports."
         )
         raise Malformed(text) from error
-    found: M = message
-    return found
