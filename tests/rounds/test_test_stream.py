@@ -17,8 +17,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 
 from sparkdrain.errors import SparkDrainError, TruncatedInput
-from sparkdrain.graph.check import check
-from sparkdrain.graph.mode import is_streaming
+from sparkdrain.graph.check import check, is_streaming
 from sparkdrain.graph.translate import translate
 from sparkdrain.options import JobSettings
 from sparkdrain.rounds.clock import WallClock

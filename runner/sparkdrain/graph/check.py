@@ -1,4 +1,4 @@
-"""Refuses, before anything runs, what this runner cannot run."""
+"""Says whether a job runs in rounds, and refuses what it cannot run, before anything starts."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from sparkdrain.io.stable import OVERRULED, SINK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from sparkdrain.options import JobSettings
 
 _STABLE_INPUT: str = common_urns.requirements.REQUIRES_STABLE_INPUT.urn
 _ON_WINDOW_EXPIRATION: str = common_urns.requirements.REQUIRES_ON_WINDOW_EXPIRATION.urn
@@ -37,6 +39,16 @@ _MOST_SHOWN: Final = 10
 _UNBOUNDED = beam_runner_api_pb2.IsBounded.UNBOUNDED
 
 
+def is_streaming(pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings) -> bool:
+    """Whether ``pipeline`` is to run in rounds: it asks for it, or could not end otherwise."""
+    components = pipeline.components
+    return (
+        settings.streaming
+        or any(p.is_bounded == _UNBOUNDED for p in components.pcollections.values())
+        or any(t.spec.urn == urns.TEST_STREAM for t in components.transforms.values())
+    )
+
+
 def check(
     pipeline: beam_runner_api_pb2.Pipeline,
     *,
@@ -49,7 +61,7 @@ def check(
 
     Args:
         pipeline: as it was submitted.
-        streaming: whether it would run in rounds, see ``mode.is_streaming``.
+        streaming: whether it would run in rounds, see ``is_streaming``.
         durable: whether it would make checkpoints.
         async_steps: names that an option has for steps that wait.
         samples: whether an option wants samples of elements.

@@ -82,8 +82,7 @@ class SparkEngine(Engine):
 
     @override
     def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings) -> None:
-        from sparkdrain.graph.check import check  # noqa: PLC0415 (heavy)
-        from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
+        from sparkdrain.graph.check import check, is_streaming  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.wellformed import check_payloads, check_wellformed  # noqa: PLC0415
         from sparkdrain.stages.cluster.masters import check_classic  # noqa: PLC0415 - as all of Spark
 
@@ -105,7 +104,7 @@ class SparkEngine(Engine):
 
     @override
     def execute(self, invocation: Invocation) -> Outcome:
-        from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
+        from sparkdrain.graph.check import is_streaming  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.notices import chosen_environments, open_pools  # noqa: PLC0415
 
         for text in chosen_environments(invocation.pipeline):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from apache_beam.portability.api import beam_job_api_pb2 as api
 
 from sparkdrain.coordination.metadata import MetadataError, pass_over
-from sparkdrain.graph.mode import is_streaming
+from sparkdrain.graph.check import is_streaming
 from sparkdrain.jobs.messages import CAPACITY
 from sparkdrain.v1.server_pb2 import StoredJob, StoredMessages, ToldMessages
 
