@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import traceback
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -49,34 +50,25 @@ def _with_notes(printed: str, error: BaseException) -> str:
 
 
 @contextmanager
-def read_by(step: str) -> Iterator[None]:
-    """What happens in this block is about the input of a step: of a GroupByKey, or before one.
-
-    User code runs between steps, too: coders, window functions that merge, what maps windows.
-    """
+def _noting(what: str, step: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        _note(error, _READ_BY, step)
+        if not hasattr(error, what):
+            setattr(error, what, step)
         raise
 
 
-@contextmanager
-def made_by(step: str) -> Iterator[None]:
-    """What happens in this block is about what a step has made.
+read_by = partial(_noting, _READ_BY)
+"""What happens in this block is about the input of a step: of a GroupByKey, or before one.
 
-    Values that cannot change any more are encoded late, when that step is not at work.
-    """
-    try:
-        yield
-    except BaseException as error:
-        _note(error, _MADE_BY, step)
-        raise
+User code runs between steps, too: coders, window functions that merge, what maps windows.
+"""
+made_by = partial(_noting, _MADE_BY)
+"""What happens in this block is about what a step has made.
 
-
-def _note(error: BaseException, what: str, step: str) -> None:
-    if not hasattr(error, what):
-        setattr(error, what, step)
+Values that cannot change any more are encoded late, when that step is not at work.
+"""
 
 
 def reader_of(error: BaseException) -> str | None:
