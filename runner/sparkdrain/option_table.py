@@ -60,10 +60,12 @@ class Option:
         return f"{self.summary} ({self.unit}; {default}). {self.why}"
 
 
-def _word(name: str, words: tuple[str, ...], summary: str, why: str, *, needs: str = "") -> Option:
+def _word(
+    name: str, words: tuple[str, ...], summary: str, why: str, *, group: str = "", needs: str = ""
+) -> Option:
     """One of a few words, the first of them by default."""
     unit = f"{', '.join(words[:-1])} or {words[-1]}"
-    return Option(name, unit, summary, why, default=words[0], words=words, needs=needs)
+    return Option(name, unit, summary, why, default=words[0], group=group, words=words, needs=needs)
 
 
 def _group(heading: str, *options: Option, jobs: Jobs | None = None) -> tuple[Option, ...]:
@@ -75,16 +77,14 @@ def _group(heading: str, *options: Option, jobs: Jobs | None = None) -> tuple[Op
 
 
 OPTIONS: tuple[Option, ...] = (
-    *_group(
-        "parallelism",
-        Option(
-            "slots",
-            "parts of every stage; 0 = Spark's default parallelism",
-            "How many tasks a stage is cut into",
-            "Raise it if parts are too large for memory; lower it for many small jobs. Keys are "
-            "dealt out to 1,024 slots at most.",
-            default=0,
-        ),
+    Option(
+        "slots",
+        "parts of every stage; 0 = Spark's default parallelism",
+        "How many tasks a stage is cut into",
+        "Raise it if parts are too large for memory; lower it for many small jobs. Keys are "
+        "dealt out to 1,024 slots at most.",
+        default=0,
+        group="parallelism",
     ),
     *_group(
         "memory",
@@ -368,15 +368,13 @@ OPTIONS: tuple[Option, ...] = (
             "cancel gives up the rest; wait only says so, and goes on.",
         ),
     ),
-    *_group(
-        "spark",
-        Option(
-            "spark_conf",
-            "key=value, repeatable",
-            "A Spark property for the session that the runner starts",
-            "For what spark-defaults.conf or spark-submit --conf would say.",
-            read_as="pairs",
-        ),
+    Option(
+        "spark_conf",
+        "key=value, repeatable",
+        "A Spark property for the session that the runner starts",
+        "For what spark-defaults.conf or spark-submit --conf would say.",
+        read_as="pairs",
+        group="spark",
     ),
     *_group(
         "job service",
@@ -407,13 +405,11 @@ OPTIONS: tuple[Option, ...] = (
             "For a service that was started with --token-file.",
         ),
     ),
-    *_group(
-        "display",
-        _word(
-            "progress",
-            ("auto", "live", "plain", "off"),
-            "How progress is shown: a live display, plain lines, or not at all",
-            "auto is live on a terminal and plain lines elsewhere.",
-        ),
+    _word(
+        "progress",
+        ("auto", "live", "plain", "off"),
+        "How progress is shown: a live display, plain lines, or not at all",
+        "auto is live on a terminal and plain lines elsewhere.",
+        group="display",
     ),
 )

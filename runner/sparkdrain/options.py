@@ -134,7 +134,6 @@ class JobSettings:
         """Check the options and resolve the master.
 
         Args:
-            options: the job's options, of any view.
             environ: the environment in which to look for ``spark-submit``; the process's own
                 if not given.
 
@@ -180,9 +179,6 @@ class JobSettings:
 
     def check_effect(self, *, streaming: bool) -> None:
         """Refuse options that would have no effect on a job of this kind.
-
-        Args:
-            streaming: whether the job runs in rounds.
 
         Raises:
             BadOption: names the option.
@@ -241,9 +237,6 @@ def _check_state_dir(text: str) -> None:
         raise BadOption(message)
 
 
-_FLAG: dict[str, Any] = {"action": "store_true"}
-
-
 def _add_flag(parser: ArgumentParser, option: Option) -> None:
     text = option.help.replace("%", "%%")
     match option.kind:
@@ -253,8 +246,10 @@ def _add_flag(parser: ArgumentParser, option: Option) -> None:
             default = int(option.default)
             parser.add_argument(option.flag, type=_number_or_text, default=default, help=text)
         case "flag":
+            # With no word it takes no value at all.
             more: dict[str, Any] = {"nargs": "?", "const": True, "default": False}
-            parser.add_argument(option.flag, **(more if option.words else _FLAG), help=text)
+            plain: dict[str, Any] = {"action": "store_true"}
+            parser.add_argument(option.flag, **(more if option.words else plain), help=text)
         case "str":
             parser.add_argument(option.flag, default=option.default, help=text)
 
