@@ -33,11 +33,6 @@ class Mount:
     options: frozenset[str]
 
     @property
-    def is_nfs(self) -> bool:
-        """Whether a server keeps the files."""
-        return self.kind in _TYPES
-
-    @property
     def is_seen_at_once(self) -> bool:
         """Whether a look into a folder shows what other machines have written."""
         options = self.options
@@ -51,8 +46,8 @@ def warning(option: str, folder: Path) -> str | None:
         option: which names the folder.
         folder: need not be there.
     """
-    mount = _mount_under(folder)
-    if mount is None or not mount.is_nfs or mount.is_seen_at_once:
+    mount = _nfs_under(folder)
+    if mount is None or mount.is_seen_at_once:
         return None
     return (
         f"{option} is on NFS: {mount.source}, mounted at {mount.point}, without {_SAFE}. So this "
@@ -64,8 +59,7 @@ def warning(option: str, folder: Path) -> str | None:
 
 def is_on_nfs(folder: Path) -> bool:
     """Whether a server keeps the files of a folder, which need not be there."""
-    mount = _mount_under(folder)
-    return mount is not None and mount.is_nfs
+    return _nfs_under(folder) is not None
 
 
 def mount_of(path: Path, mountinfo: str) -> Mount | None:
@@ -86,12 +80,13 @@ def mount_of(path: Path, mountinfo: str) -> Mount | None:
     return found
 
 
-def _mount_under(folder: Path) -> Mount | None:
+def _nfs_under(folder: Path) -> Mount | None:
     try:
         mounts = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return None
-    return mount_of(folder.resolve(), mounts)
+    mount = mount_of(folder.resolve(), mounts)
+    return mount if mount is not None and mount.kind in _TYPES else None
 
 
 def _mount(line: str) -> Mount | None:
