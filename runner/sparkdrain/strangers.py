@@ -89,9 +89,7 @@ class AskForUser(grpc.ServerInterceptor):
     Where the system does not tell who has connected, everybody is let in; Linux tells.
 
     Args:
-        ports: TCP ports of the listeners.
-        is_friend: whether a user may come in, by id.
-        remedy: what to do, for who is refused.
+        ports, is_friend, remedy: see ``refusal``.
         probe: a call that everybody may make.
     """
 
@@ -125,30 +123,21 @@ class AskForUser(grpc.ServerInterceptor):
 def _asking_first(handler: Any, ask: Callable[[grpc.ServicerContext], None]) -> Any:
     """A handler of the same calls that asks before it reads a message."""
 
-    def one(serve: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        def asking(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-            ask(context)
-            for request in requests:
-                return serve(request, context)
-            return context.abort(grpc.StatusCode.INVALID_ARGUMENT, _NO_MESSAGE)
-
-        return asking
-
-    def many(serve: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        def asking(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-            ask(context)
+    def asking(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+        ask(context)
+        if handler.request_streaming:
             return serve(requests, context)
+        for request in requests:
+            return serve(request, context)
+        return context.abort(grpc.StatusCode.INVALID_ARGUMENT, _NO_MESSAGE)
 
-        return asking
-
-    kinds = (
-        (handler.unary_unary, one, grpc.stream_unary_rpc_method_handler),
-        (handler.unary_stream, one, grpc.stream_stream_rpc_method_handler),
-        (handler.stream_unary, many, grpc.stream_unary_rpc_method_handler),
-        (handler.stream_stream, many, grpc.stream_stream_rpc_method_handler),
-    )
-    serve, asking, made = next(kind for kind in kinds if kind[0] is not None)
-    return made(asking(serve), handler.request_deserializer, handler.response_serializer)
+    if handler.response_streaming:
+        serve = handler.unary_stream or handler.stream_stream
+        make = grpc.stream_stream_rpc_method_handler
+    else:
+        serve = handler.unary_unary or handler.stream_unary
+        make = grpc.stream_unary_rpc_method_handler
+    return make(asking, handler.request_deserializer, handler.response_serializer)
 
 
 def refusing(code: grpc.StatusCode, why: str) -> Any:
