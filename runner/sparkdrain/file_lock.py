@@ -58,8 +58,7 @@ def open_locked(path: Path, seconds: float, *, shared: bool = False, make: bool 
     """Open a file and lock it. The process that has the lock may remove the file.
 
     Args:
-        seconds: see ``lock``.
-        shared: see ``lock``.
+        seconds, shared: see ``lock``.
         make: whether to make the file if it is not there.
 
     Returns:

@@ -52,7 +52,6 @@ def refuse_unknown(options: PipelineOptions, argv: Sequence[str]) -> None:
     notebook kernel are left alone.
 
     Args:
-        options: the pipeline's options.
         argv: the process's command line, the program first.
 
     Raises:

@@ -176,10 +176,7 @@ def check_temporary_directory(directory: str | None = None) -> str:
 
 
 def java_of(environ: Mapping[str, str], javas: Javas | None = None) -> str:
-    """The Java that Spark will start.
-
-    Args:
-        javas: see ``check_java``.
+    """The Java that Spark will start; ``javas`` as for ``check_java``.
 
     Raises:
         BadSetup: there is none.

@@ -167,10 +167,6 @@ def head_start(options: PipelineOptions, settings: JobSettings) -> None:
 def submission(options: PipelineOptions, settings: JobSettings) -> ServiceHandle:
     """A handle on the service at ``--job_endpoint``, or on the one of this process.
 
-    Args:
-        options: the job's options.
-        settings: what they say.
-
     Raises:
         BadSetup: no service answers at ``--job_endpoint``.
         BadOption: what the service asks for cannot be read, or no service is named.

@@ -139,7 +139,6 @@ def storage_at(root: str, options: PipelineOptions | None = None) -> Storage:
     """What keeps the files below ``root``, a path of any of Beam's file systems.
 
     Args:
-        root: where.
         options: the pipeline's options; those that this process knows if not given.
     """
     if FileSystems.get_scheme(root) is None:

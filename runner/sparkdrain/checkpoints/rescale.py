@@ -68,7 +68,6 @@ def old_stores(
     """The stores that slots had, by slot, as copies beside ``directory`` while this lasts.
 
     Args:
-        shards: the slots' state in the checkpoint.
         directory: where the new store is made of them.
         nearby: see ``restore``.
 

@@ -249,10 +249,6 @@ class Bringer:
 
     Tables are known again by being the same file on disk, without reading them: the snapshot that
     was brought last is kept until the next one is there, so no other file can take that identity.
-
-    Args:
-        to: where they go.
-        files: what the checkpoint holds from which the slot was restored.
     """
 
     def __init__(self, to: Destination, files: Iterable[FileEntry] = ()) -> None:

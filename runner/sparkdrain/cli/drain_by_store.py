@@ -44,7 +44,6 @@ def opened(address: StoreAddress, *, new: bool) -> Iterator[MetadataStore]:
     """The store at that address.
 
     Args:
-        address: the address as the user gave it, such as ``file:/path``.
         new: whether it may be begun, if it is not there.
 
     Raises:

@@ -32,11 +32,7 @@ def as_written(
 
     An exchange of the runner hands elements on as they are. Beam's own steps do something else
     with ``--update_compatibility_version`` before 2.65.0 (they drop panes), and with ``--gbek``
-    (they encrypt). Keeps its argument.
-
-    Args:
-        pipeline: as submitted.
-        options: the pipeline's options, by plain name.
+    (they encrypt). Keeps its argument. Options go by plain name.
     """
     if not _changes_exchanges(options):
         return pipeline

@@ -113,10 +113,6 @@ def since(type_urn: str, before: bytes, after: bytes) -> bytes:
     """The payload of what has been added to a metric that only grows.
 
     A type without a law has the payload that came last, and so has a payload that cannot be read.
-
-    Args:
-        before: its payload as it was.
-        after: its payload as it is.
     """
     law = LAWS.get(type_urn)
     if law is None:
