@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apache_beam.portability.api import beam_runner_api_pb2
+    from google.protobuf.timestamp_pb2 import Timestamp
 
     from sparkdrain.jobs.artifacts import StagedFiles
     from sparkdrain.jobs.engine import Engine
@@ -148,6 +149,7 @@ class DrivenJobs(ServedJobs):
         drivers: hands out driver processes.
         most: how many jobs run at a time.
         kept: how many jobs stay known that do not run.
+        clock: tells the time now.
     """
 
     def __init__(
@@ -159,9 +161,11 @@ class DrivenJobs(ServedJobs):
         drivers: Drivers,
         most: int,
         kept: int,
+        clock: Callable[[], Timestamp] = now,
     ) -> None:
         self._engine = engine
         self._store = store
+        self._clock = clock
         self._artifacts = artifacts
         self._jobs = Registry[ServedJob](kept)
         self._facilities = Facilities(Admission(most), drivers, Names(), files, self._ended)
@@ -174,7 +178,7 @@ class DrivenJobs(ServedJobs):
     @override
     def add(self, submission: Submission) -> list[str]:
         journal = Journal(self._store)
-        story = JobStory(now, journal.take)
+        story = JobStory(self._clock, journal.take)
         job = DrivenJob(submission, self._facilities, journal, story)
         return self._add(submission.job_id, job)
 
@@ -202,7 +206,7 @@ class DrivenJobs(ServedJobs):
         for job in self._jobs.all():
             if isinstance(job, DrivenJob):
                 job.journal.flush()
-                age = now().seconds - job.state.timestamp.seconds
+                age = self._clock().seconds - job.state.timestamp.seconds
                 if job.state.state == _S.STOPPED and age > _ABANDONED_SECONDS:
                     self._jobs.remove(job.submission.job_id)
                     self._artifacts.forget(job.submission.job_id)
