@@ -9,10 +9,10 @@ import uuid
 import pytest
 from azurite_server import AzuriteServer, is_there
 
+from sparkdrain.coordination.backend import StoreReach
 from sparkdrain.coordination.backends import azure
 from sparkdrain.coordination.backends.azure import CONNECTION_STRING, AzureStore
 from sparkdrain.coordination.metadata import StoreDown
-from sparkdrain.coordination.stores import StoreReach
 from sparkdrain.errors import BadSetup
 from tests.support.drained_by_store import *  # noqa: F403 - the tests themselves
 from tests.support.store_contract import *  # noqa: F403 - the tests themselves

@@ -10,10 +10,10 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka_broker import KafkaBroker
 
+from sparkdrain.coordination.backend import StoreReach
 from sparkdrain.coordination.backends import kafka as kafka_backend
 from sparkdrain.coordination.backends.kafka import CONFIG, KafkaStore
 from sparkdrain.coordination.metadata import StoreDown
-from sparkdrain.coordination.stores import StoreReach
 from sparkdrain.errors import BadSetup
 from tests.support.drained_by_store import *  # noqa: F403 - the tests themselves
 from tests.support.store_contract import *  # noqa: F403 - the tests themselves

@@ -19,7 +19,7 @@ from sparkdrain.options import JobSettings
 
 ONE_FILE = """
 from sparkdrain.coordination.backends import memory
-from sparkdrain.coordination.stores import StoreReach
+from sparkdrain.coordination.backend import StoreReach
 
 STORES = memory.Backend()  # a server of this kind, for all processes
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from sparkdrain.coordination.backend import StoreReach
 from sparkdrain.coordination.metadata import ANY
-from sparkdrain.coordination.stores import StoreReach
 from tests.support.store_contract import *  # noqa: F403 - the tests themselves
 from tests.support.store_contract import StoreOfKind, against_a_dict, value_of
 

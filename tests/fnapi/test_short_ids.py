@@ -18,7 +18,7 @@ from apache_beam.transforms import environments
 from sparkdrain.fnapi.harness import FnHarness, Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.fnapi.process import Life
-from sparkdrain.fnapi.stage_metrics import ShortIds, asking, latest
+from sparkdrain.fnapi.short_ids import ShortIds, asking, latest
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.harness.channel.answers import BriefWorker
 from sparkdrain.metrics.merge import merge

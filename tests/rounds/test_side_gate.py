@@ -21,7 +21,7 @@ from sparkdrain.rounds.sides.parking import Parking
 from sparkdrain.rounds.sides.sorting import RunSorter
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import mixed_run, read_runs
-from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.input import Input
 from sparkdrain.stages.shards.turn import Budget, Turn
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import MemoryStore, Overlay

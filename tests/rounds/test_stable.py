@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from sparkdrain.rounds.stable import Coverage, StableInput, put_together
-from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.input import Input
 from sparkdrain.stages.shards.turn import Budget, Turn
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Overlay, RoundStore

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sparkdrain.coordination.address import parse
+from sparkdrain.coordination.backend import StoreReach
 from sparkdrain.coordination.metadata import ABSENT, ANY, LONGEST_KEY
-from sparkdrain.coordination.stores import StoreReach, Stores
+from sparkdrain.coordination.stores import Stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable

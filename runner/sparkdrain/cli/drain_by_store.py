@@ -9,7 +9,8 @@ import grpc
 
 from sparkdrain.cli import drain_by_service
 from sparkdrain.coordination.address import beside, parse
-from sparkdrain.coordination.stores import STORES, StoreReach
+from sparkdrain.coordination.backend import StoreReach
+from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import runs
 from sparkdrain.errors import BadOption, BadSetup
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
+from sparkdrain.coordination.backend import load
 from sparkdrain.coordination.backends import BACKENDS
-from sparkdrain.coordination.stores import load
 from sparkdrain.errors import BadOption
 
 AUTO: Final = "auto"

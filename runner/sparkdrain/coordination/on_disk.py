@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 from sparkdrain import access, nfs
-from sparkdrain.coordination.stores import StoreReach
+from sparkdrain.coordination.backend import StoreReach
 
 
 def place(text: str) -> str:

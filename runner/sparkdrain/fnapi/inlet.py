@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from typing_extensions import override
 
@@ -20,8 +20,9 @@ from sparkdrain.shuffle.values import encoded_values
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from apache_beam.portability.api import beam_fn_api_pb2
+
     from sparkdrain.fnapi.elements import Metadata
-    from sparkdrain.fnapi.harness import FnHarness
     from sparkdrain.fnapi.large_groups import LargeGroups
     from sparkdrain.graph.plan import TransformId
     from sparkdrain.harness.harness import Elements
@@ -32,6 +33,40 @@ _FEW_BYTES: Final = 256 << 10
 # whole.
 _BUNDLE_SECONDS: Final = 0.1
 _MOST: Final = 1024
+
+
+class Bundles(Protocol):
+    """What inlets ask of the harness that they feed."""
+
+    ending: str
+    """Names the bundle that a harness has all the input of; "" if there is none."""
+
+    def end_bundle(self) -> None:
+        """Process all that was fed, but for what the DoFn puts off."""
+
+    def finish(self) -> None:
+        """Process all that was fed."""
+
+    def split_ending(
+        self, bundle: str, source: TransformId, keep: float, elements: int
+    ) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
+        """Split the bundle of this name; empty if that cannot be. From any thread.
+
+        Args:
+            bundle: its name.
+            source: whose elements are to be split.
+            keep: the part of what is left that it is to keep.
+            elements: how many it has had.
+        """
+
+    def has_come(self, transform: TransformId, key: bytes, elements: list[Any]) -> None:
+        """A DoFn gets elements of a key."""
+
+    def fire_due(self, transform: TransformId, up_to: UpTo) -> bool:
+        """Fire timers that are due in a bundle of their own; whether there were any."""
+
+    def expire(self, transform: TransformId, up_to: UpTo) -> bool:
+        """Forget windows that are over; whether the budget was enough."""
 
 
 class FnInlet(Inlet):
@@ -164,7 +199,7 @@ class LentInlet(FnInlet):
         metadata: Metadata,
         kind: EdgeKind | None,
         source: TransformId,
-        harness: FnHarness,
+        harness: Bundles,
     ) -> None:
         super().__init__(send, metadata, kind)
         self._source = source
@@ -215,7 +250,7 @@ class FnKeyedInlet(KeyedInlet):
 
     takes_pieces = False
 
-    def __init__(self, inlet: FnInlet, harness: FnHarness, stateful: Sequence[TransformId]) -> None:
+    def __init__(self, inlet: FnInlet, harness: Bundles, stateful: Sequence[TransformId]) -> None:
         self._inlet = inlet
         self._harness = harness
         self._stateful = stateful

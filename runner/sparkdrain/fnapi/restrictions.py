@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from typing_extensions import override
 
@@ -10,10 +10,11 @@ from sparkdrain.fnapi.elements import prefixed
 from sparkdrain.harness.harness import Processed, Remainder, RestrictionInlet
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from apache_beam.portability.api import beam_fn_api_pb2
 
     from sparkdrain.fnapi.elements import Metadata
-    from sparkdrain.fnapi.harness import FnHarness
     from sparkdrain.graph.plan import TransformId
     from sparkdrain.harness.limits import Allowance
 
@@ -23,6 +24,35 @@ _LOOK_SECONDS: Final = 0.02
 # longer each time that this was in vain.
 _LEAST_PATIENCE: Final = 1.0
 _MOST_PATIENCE: Final = 60.0
+
+
+class LoneBundle(Protocol):
+    """A harness that has a bundle with one element."""
+
+    def begin_alone(self, source: TransformId, data: bytes) -> None:
+        """Process an encoded element, with nothing beside it."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end of the bundle, and not longer; whether it has come."""
+
+    def made(self, transform: TransformId) -> int:
+        """How many elements a transform has made in the bundle, as far as the harness tells."""
+
+    def split(self, source: TransformId, step: str) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
+        """Have the harness keep what it has begun, and give back the rest, if it can.
+
+        Args:
+            step: the name of the DoFn, for messages.
+
+        Raises:
+            HarnessFailed: user code could not split its work.
+        """
+
+    def end_alone(self) -> Iterable[beam_fn_api_pb2.DelayedBundleApplication]:
+        """Wait for the end of the bundle; what the DoFn has put off."""
+
+    def truncate(self, source: TransformId, transform: TransformId, element: Any) -> Any | None:
+        """What is left of a restriction, by the DoFn; None if nothing is."""
 
 
 class FnRestrictions(RestrictionInlet):
@@ -39,7 +69,7 @@ class FnRestrictions(RestrictionInlet):
 
     def __init__(
         self,
-        harness: FnHarness,
+        harness: LoneBundle,
         source: TransformId,
         transform: TransformId,
         step: str,

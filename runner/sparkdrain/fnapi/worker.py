@@ -22,8 +22,8 @@ from apache_beam.portability.api import beam_fn_api_pb2
 
 from sparkdrain.fnapi.errors import DISCONNECTED, HarnessNotStarted, lost, newer_java
 from sparkdrain.fnapi.public_name import public_name, thread_group
+from sparkdrain.fnapi.short_ids import ShortIds
 from sparkdrain.fnapi.sight import waits_for_elements
-from sparkdrain.fnapi.stage_metrics import ShortIds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

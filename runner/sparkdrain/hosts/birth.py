@@ -27,6 +27,7 @@ from sparkdrain.hosts.memory_limit import MemoryLimit
 from sparkdrain.hosts.orphans import HOST, WARDEN, adopt_orphans, be_called
 from sparkdrain.hosts.process import has_rocksdb_threads, let_go
 from sparkdrain.hosts.warden import Warden
+from sparkdrain.lines.door import Door
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,7 +199,16 @@ class HostDaemon:
             # What the worker has imported is never garbage.
             gc.freeze()
             gc.enable()
-            Host(self, listener, remote, scratch, lifeline, lookout).run()
+            Host(
+                listener,
+                remote,
+                Door(self.leash.key, certificate=self.leash.certificate),
+                lifeline,
+                scratch,
+                self.make_service,
+                self.describe,
+                lookout,
+            ).run()
             status = 0
         except BaseException:  # noqa: BLE001 - never back into the worker's code
             traceback.print_exc()

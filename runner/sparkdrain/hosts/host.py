@@ -23,7 +23,6 @@ from sparkdrain.hosts.frames import (
     sender,
 )
 from sparkdrain.hosts.service import Abandoned, Stopped
-from sparkdrain.lines.door import Door
 from sparkdrain.lines.line import Line, tune
 
 if TYPE_CHECKING:
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from sparkdrain.hosts.birth import HostDaemon
     from sparkdrain.hosts.lookout import Lookout
     from sparkdrain.hosts.service import Service
+    from sparkdrain.lines.door import Door
     from sparkdrain.lines.encrypted import Connection
 
 _LOOK_SECONDS: Final = 0.05
@@ -124,34 +123,38 @@ class Host:
     """Runs a service in this process's main thread until the process is told to end.
 
     Args:
-        daemon: makes the service, when the first call has come, and describes its exceptions.
         listener: where tasks of this executor connect.
         remote: where other tasks connect, and show that they know the key; None if there is one
             executor only.
-        scratch: a directory for the service.
         lifeline: a pipe that ends with the process that watches this one.
+        scratch: a directory for the service.
+        make_service: called when the first call has come.
+        describe: how an exception of the service is told to the task.
         lookout: what the warden looks through.
     """
 
     def __init__(
         self,
-        daemon: HostDaemon,
         listener: socket.socket,
         remote: socket.socket | None,
-        scratch: Path,
+        door: Door,
         lifeline: int,
+        scratch: Path,
+        make_service: Callable[[Path], Service],
+        describe: Callable[[BaseException], bytes],
         lookout: Lookout,
     ) -> None:
-        self._daemon = daemon
         self._lookout = lookout
         self._listener = listener
         self._remote = remote
-        self._door = Door(daemon.leash.key, certificate=daemon.leash.certificate)
+        self._door = door
         self._admitted: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         # Rings for each that was admitted: the main thread waits for it with the listeners.
         self._bell, self._rung = socket.socketpair()
         self._lifeline = lifeline
         self._scratch = scratch
+        self._make_service = make_service
+        self._describe = describe
         self._service: Service | None = None
         self._stopping = False
         self._interruptible = True
@@ -244,14 +247,14 @@ class Host:
     def _answer(self, caller: Caller, request: bytes) -> None:
         try:
             if self._service is None:
-                self._service = self._daemon.make_service(self._scratch)
+                self._service = self._make_service(self._scratch)
             self._service.run(request, caller.records(), caller.push)
         except Abandoned:
             raise
         except BaseException as error:  # noqa: BLE001 - told to the task, whatever it is
             # Without a service there is nothing to come back to.
             self._stopping = self._stopping or self._service is None
-            caller.end(FrameKind.FAILED, self._daemon.describe(error))
+            caller.end(FrameKind.FAILED, self._describe(error))
         else:
             caller.end(FrameKind.DONE)
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from sparkdrain.stages.shards.inputs import Input, Inside
+from sparkdrain.stages.shards.input import Input, Inside
 from sparkdrain.watermarks.frontier import BEGIN, least
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sparkdrain.stages.shards.inputs import Count
+    from sparkdrain.stages.shards.input import Count
     from sparkdrain.stages.shards.turn import Turn
     from timers_state import KeyScope, Overlay
 

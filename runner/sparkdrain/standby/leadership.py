@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from typing_extensions import override
 
-from sparkdrain.coordination.stores import StoreReach
+from sparkdrain.coordination.backend import StoreReach
 from sparkdrain.errors import BadOption, SparkDrainError
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from sparkdrain import redaction
 from sparkdrain.errors import BadOption, BadSetup
 from sparkdrain.io.eventhubs import HubEvent, OutgoingEvent, ReadFromEventHubs, WriteToEventHubs
 from sparkdrain.io.eventhubs.errors import EventHubsWriteFailed
+from sparkdrain.io.eventhubs.service import HubService
 from sparkdrain.io.eventhubs.settings import CONNECTION_STRING, hub_settings
 from sparkdrain.io.eventhubs.write import SendEvents
 
@@ -69,12 +70,12 @@ def test_arguments_that_mean_nothing_are_refused(arguments, why):
 
 def test_without_the_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "azure.eventhub", None)
-    for module in ("client", "follower", "outgoing", "events_reader"):
+    for module in ("client", "connections", "follower", "outgoing", "events_reader"):
         monkeypatch.delitem(
             __import__("sys").modules, f"sparkdrain.io.eventhubs.{module}", raising=False
         )
     with pytest.raises(BadSetup, match=r"spark-drain-runner\[eventhubs\]"):
-        hub_settings("h", SECRET, None).open_client()
+        HubService(hub_settings("h", SECRET, None)).open_client()
 
 
 @pytest.mark.parametrize(

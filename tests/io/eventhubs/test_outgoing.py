@@ -7,7 +7,7 @@ from azure.eventhub.exceptions import AuthenticationError, ConnectionLostError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.io.eventhubs.client import EventHubsClient
+from sparkdrain.io.eventhubs.connections import HubConnections
 from sparkdrain.io.eventhubs.errors import EventHubsRefused, EventHubsWriteFailed
 from sparkdrain.io.eventhubs.outgoing import Outgoing
 from sparkdrain.io.eventhubs.settings import hub_settings
@@ -50,7 +50,7 @@ class FakeProducer:
         self.hub.closed += 1
 
 
-class FakeHub(EventHubsClient):
+class FakeHub(HubConnections):
     def __init__(self):
         super().__init__(hub_settings("h", SECRET, None))
         self.sent, self.closed, self.error = [], 0, None

@@ -25,7 +25,7 @@ from azure.identity import DefaultAzureCredential
 from typing_extensions import override
 
 from sparkdrain import redaction
-from sparkdrain.coordination import stores
+from sparkdrain.coordination import backend
 from sparkdrain.coordination.large_values import LargeValues
 from sparkdrain.coordination.metadata import (
     ABSENT,
@@ -71,8 +71,8 @@ _LAST: Final = "~"
 """A character that sorts after every character of a row's name."""
 
 
-class Backend(stores.Backend):
-    """See ``coordination.stores.Backend``. A place has the form of a container's name."""
+class Backend(backend.Backend):
+    """See ``coordination.backend.Backend``. A place has the form of a container's name."""
 
     @override
     def place(self, text: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from typing_extensions import override
 
 from sparkdrain import access, file_lock
-from sparkdrain.coordination import on_disk, stores
+from sparkdrain.coordination import backend, on_disk
 from sparkdrain.coordination.metadata import (
     ANY,
     CorruptRecord,
@@ -46,8 +46,8 @@ _BEFORE_VERSIONS: Final = {"key", "size", "sha256"}
 _REMEDY: Final = "Remove the file: what it held is lost, other records are not affected."
 
 
-class Backend(stores.Backend):
-    """See ``coordination.stores.Backend``. A place is a directory."""
+class Backend(backend.Backend):
+    """See ``coordination.backend.Backend``. A place is a directory."""
 
     place = staticmethod(on_disk.place)
     reach = staticmethod(on_disk.reach)

@@ -20,7 +20,7 @@ from kafka.errors import KafkaError, TopicAlreadyExistsError
 from typing_extensions import override
 
 from sparkdrain import redaction
-from sparkdrain.coordination import stores
+from sparkdrain.coordination import backend
 from sparkdrain.coordination.large_values import LargeValues
 from sparkdrain.coordination.metadata import (
     ABSENT,
@@ -82,8 +82,8 @@ for _name in ("sender", "transaction_manager"):
     logging.getLogger(f"kafka.producer.{_name}").addFilter(_is_not_of_a_fence)
 
 
-class Backend(stores.Backend):
-    """See ``coordination.stores.Backend``. A place is brokers with ports, and a topic."""
+class Backend(backend.Backend):
+    """See ``coordination.backend.Backend``. A place is brokers with ports, and a topic."""
 
     @override
     def place(self, text: str) -> str:

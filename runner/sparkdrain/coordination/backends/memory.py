@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from sparkdrain.coordination import stores
+from sparkdrain.coordination import backend
+from sparkdrain.coordination.backend import StoreReach
 from sparkdrain.coordination.metadata import (
     ANY,
     Handle,
@@ -20,7 +21,6 @@ from sparkdrain.coordination.metadata import (
     fail,
     version_of,
 )
-from sparkdrain.coordination.stores import StoreReach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,8 @@ class SharedSpaces:
     versions: Iterator[int] = field(default_factory=count)
 
 
-class Backend(stores.Backend):
-    """See ``coordination.stores.Backend``. A place is any name."""
+class Backend(backend.Backend):
+    """See ``coordination.backend.Backend``. A place is any name."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

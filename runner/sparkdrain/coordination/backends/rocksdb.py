@@ -12,7 +12,8 @@ from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 from typing_extensions import override
 
 from sparkdrain import access
-from sparkdrain.coordination import on_disk, stores
+from sparkdrain.coordination import backend, on_disk
+from sparkdrain.coordination.backend import StoreReach
 from sparkdrain.coordination.metadata import (
     ANY,
     CorruptRecord,
@@ -25,7 +26,6 @@ from sparkdrain.coordination.metadata import (
     fail,
     version_of,
 )
-from sparkdrain.coordination.stores import StoreReach
 from sparkdrain.errors import BadSetup
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ _LOCKED: Final = ("lock hold by current process", "While lock file")
 _DAMAGED: Final = "Corruption"
 
 
-class Backend(stores.Backend):
-    """See ``coordination.stores.Backend``. A place is a directory."""
+class Backend(backend.Backend):
+    """See ``coordination.backend.Backend``. A place is a directory."""
 
     place = staticmethod(on_disk.place)
     exists = staticmethod(on_disk.exists)

@@ -18,7 +18,7 @@ from kazoo.security import CREATOR_ALL_ACL
 from typing_extensions import override
 
 from sparkdrain import redaction
-from sparkdrain.coordination import stores
+from sparkdrain.coordination import backend
 from sparkdrain.coordination.large_values import LargeValues
 from sparkdrain.coordination.metadata import (
     ABSENT,
@@ -63,8 +63,8 @@ _CHANGED: Final = (
 )
 
 
-class Backend(stores.Backend):
-    """See ``coordination.stores.Backend``. A place is hosts with ports, and a path."""
+class Backend(backend.Backend):
+    """See ``coordination.backend.Backend``. A place is hosts with ports, and a path."""
 
     @override
     def place(self, text: str) -> str:

@@ -1,122 +1,64 @@
-"""The client on azure-eventhub: connections to a hub, its errors in our words, and questions."""
+"""The client on azure-eventhub, behind what readers of partitions ask for."""
 
 from __future__ import annotations
 
-import contextlib
 import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from azure.eventhub import EventHubConsumerClient, EventHubProducerClient, TransportType
-from azure.eventhub.exceptions import AuthenticationError, EventHubError, OwnershipLostError
-from azure.identity import DefaultAzureCredential
 from typing_extensions import override
 
-from sparkdrain import redaction
 from sparkdrain.errors import BadOption
-from sparkdrain.io.eventhubs.errors import EventHubsFailed, EventHubsRefused, EventHubsUnreachable
+from sparkdrain.io.eventhubs.connections import HubConnections
+from sparkdrain.io.eventhubs.errors import EventHubsUnreachable
 from sparkdrain.io.eventhubs.events_reader import HubReader
 from sparkdrain.io.eventhubs.follower import one_after
 from sparkdrain.io.eventhubs.outgoing import Outgoing
 from sparkdrain.io.kafka.client import Catalog, Partition, ServiceClock, ServiceTime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sparkdrain.io.eventhubs.settings import HubSettings
 
-# What the library puts into the text of an error, by the service's words or its own.
-_REFUSALS: Final = (
-    "amqp:not-found",
-    "amqp:unauthorized-access",
-    "amqp:not-allowed",
-    "ErrorCondition.NotFound",
-    "ErrorCondition.UnauthorizedAccess",
-    "ErrorCondition.NotAllowed",
-)
-_ONCE: Final[dict[str, Any]] = {"retry_total": 0, "auth_timeout": 20}
 # How long a question is asked again, and the pause before; seconds.
 _PATIENCE: Final = 60.0
 _PAUSE: Final = 0.5
 
 
 class EventHubsClient:
-    """Connects to one hub; a ``LogClient`` of ``io.kafka.client`` for those who read."""
+    """One hub; a ``LogClient`` of ``io.kafka.client`` for those who read."""
 
     def __init__(self, settings: HubSettings) -> None:
-        self.settings = settings
+        self._connections = HubConnections(settings)
 
     def catalog(self) -> HubCatalog:
         """Opens a catalog of the hub's partitions."""
-        return HubCatalog(self)
+        return HubCatalog(self._connections)
 
     def records(self, *, headers: bool) -> HubReader:
         """Opens a source of events, with or without the application's properties."""
-        return HubReader(self, properties=headers)
+        return HubReader(self._connections, properties=headers)
 
     def clock(self) -> HubCatalog:
         """Opens a catalog that tells the time of the hub's newest event."""
-        return HubCatalog(self)
+        return HubCatalog(self._connections)
 
     def outgoing(self) -> Outgoing:
         """Opens a sender of events."""
-        return Outgoing(self)
-
-    def consumer(self) -> EventHubConsumerClient:
-        """A connection to read by. It tries nothing again by itself."""
-        with self.telling():
-            return self._made(
-                EventHubConsumerClient, consumer_group=self.settings.consumer_group, **_ONCE
-            )
-
-    def producer(self, **extra: Any) -> EventHubProducerClient:
-        """A connection to write by."""
-        with self.telling():
-            return self._made(EventHubProducerClient, **extra)
-
-    @contextlib.contextmanager
-    def telling(self) -> Iterator[None]:
-        """Tells of errors in our words."""
-        try:
-            yield
-        except EventHubError as error:
-            raise self.failure(error) from error
-        except (OSError, ValueError) as error:
-            msg = f"{self.settings.where}: {redaction.redact(str(error))}"
-            raise EventHubsUnreachable(msg) from error
-
-    def failure(self, error: Exception) -> EventHubsFailed:
-        """What to raise for an error of the library."""
-        text = redaction.redact(str(error)).split("\n", maxsplit=1)[0]
-        msg = f"{self.settings.where}: {text} ({type(error).__name__})"
-        if isinstance(error, AuthenticationError):
-            remedy = "See that the key is right and may listen or send."
-            return EventHubsRefused(f"{msg}. {remedy}")
-        if isinstance(error, OwnershipLostError) or any(one in str(error) for one in _REFUSALS):
-            return EventHubsRefused(msg)
-        return EventHubsUnreachable(msg)
-
-    def _made(self, kind: Any, **extra: Any) -> Any:
-        given = self.settings
-        if given.websockets:
-            extra["transport_type"] = TransportType.AmqpOverWebsocket
-        if given.connection_string:
-            return kind.from_connection_string(
-                given.connection_string, eventhub_name=given.hub, **extra
-            )
-        return kind(given.namespace, given.hub, credential=DefaultAzureCredential(), **extra)
+        return Outgoing(self._connections)
 
 
 class HubCatalog(Catalog, ServiceClock):
     """A position is a sequence number, which the service counts from 0 up."""
 
-    def __init__(self, client: EventHubsClient) -> None:
-        self._client = client
+    def __init__(self, connections: HubConnections) -> None:
+        self._connections = connections
         self._consumer: Any = None
 
     @override
     def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
-        hub = self._client.settings.hub
+        hub = self._connections.settings.hub
         found = self._ask(lambda consumer: consumer.get_partition_ids())
         return sorted(Partition(hub, int(ident)) for ident in found)
 
@@ -136,14 +78,14 @@ class HubCatalog(Catalog, ServiceClock):
             return None
         moment = datetime.fromtimestamp(millis / 1000, timezone.utc)
         # It takes a connection of its own: the library cannot stop receiving otherwise.
-        return self._ask(lambda _: one_after(self._client.consumer(), partition, moment))
+        return self._ask(lambda _: one_after(self._connections.consumer(), partition, moment))
 
     @override
     def time(self, topics: Sequence[str]) -> ServiceTime:
         # The service has no question for its clock, and says when it took the newest event.
         found = [self._properties(one) for one in self.partitions(topics, None)]
         taken = [one["last_enqueued_time_utc"].timestamp() for one in found if not one["is_empty"]]
-        reason = f"{self._client.settings.where} does not tell its time"
+        reason = f"{self._connections.settings.where} does not tell its time"
         return ServiceTime(max(taken, default=None), reason)
 
     @override
@@ -172,8 +114,8 @@ class HubCatalog(Catalog, ServiceClock):
         while True:
             try:
                 if self._consumer is None:
-                    self._consumer = self._client.consumer()
-                with self._client.telling():
+                    self._consumer = self._connections.consumer()
+                with self._connections.telling():
                     return question(self._consumer)
             except EventHubsUnreachable:
                 self.close()

@@ -16,7 +16,7 @@ from sparkdrain.io.kafka.client import LostRecords, RecordReader
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sparkdrain.io.eventhubs.client import EventHubsClient
+    from sparkdrain.io.eventhubs.connections import HubConnections
     from sparkdrain.io.eventhubs.errors import EventHubsFailed
     from sparkdrain.io.kafka.client import FetchedRecords, Partition
 
@@ -33,8 +33,8 @@ class HubReader(RecordReader):
         properties: whether the application's properties are wanted.
     """
 
-    def __init__(self, client: EventHubsClient, *, properties: bool) -> None:
-        self._client = client
+    def __init__(self, connections: HubConnections, *, properties: bool) -> None:
+        self._connections = connections
         self._properties = properties
         self._followers: dict[Partition, Follower] = {}
         self._ready: deque[tuple[Follower, FetchedRecords | LostRecords]] = deque()
@@ -46,7 +46,7 @@ class HubReader(RecordReader):
     def follow(self, partition: Partition, offset: int) -> None:
         self.leave(partition)
         follower = Follower(
-            self._client,
+            self._connections,
             partition,
             offset,
             properties=self._properties,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from azure.eventhub import EventData, EventHubConsumerClient
 
-    from sparkdrain.io.eventhubs.client import EventHubsClient
+    from sparkdrain.io.eventhubs.connections import HubConnections
     from sparkdrain.io.eventhubs.errors import EventHubsFailed
 
 _LOGGER = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Follower:
 
     def __init__(
         self,
-        client: EventHubsClient,
+        connections: HubConnections,
         partition: Partition,
         begin: int,
         *,
@@ -51,7 +51,7 @@ class Follower:
         take: Callable[[FetchedRecords], object],
         fail: Callable[[EventHubsFailed], object],
     ) -> None:
-        self._client = client
+        self._connections = connections
         self._partition = partition
         self._next = begin
         self._properties = properties
@@ -110,8 +110,8 @@ class Follower:
         """Receive until the client fails or this is stopped; why it failed."""
         self._failure = None
         try:
-            with self._client.telling():
-                consumer = self._client.consumer()
+            with self._connections.telling():
+                consumer = self._connections.consumer()
                 with self._lock:
                     self._consumer = consumer
                 if not self._stopped.is_set():
@@ -149,7 +149,7 @@ class Follower:
         self._take(batch)
 
     def _erred(self, _: object, error: Exception) -> None:
-        self._failure = self._client.failure(error)
+        self._failure = self._connections.failure(error)
         self._close()
 
     def _close(self) -> None:

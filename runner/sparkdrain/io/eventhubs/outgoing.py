@@ -12,7 +12,7 @@ from sparkdrain.io.eventhubs.errors import EventHubsRefused, EventHubsWriteFaile
 if TYPE_CHECKING:
     from azure.eventhub import EventDataBatch, EventHubProducerClient
 
-    from sparkdrain.io.eventhubs.client import EventHubsClient
+    from sparkdrain.io.eventhubs.connections import HubConnections
     from sparkdrain.io.kafka.client import Headers
 
 _OPEN: Final = 64
@@ -26,8 +26,8 @@ class Outgoing:
     many small batches; events without a key fill large ones.
     """
 
-    def __init__(self, client: EventHubsClient) -> None:
-        self._client = client
+    def __init__(self, connections: HubConnections) -> None:
+        self._connections = connections
         self._producer: EventHubProducerClient | None = None
         self._batches: dict[tuple[str | None, int | None], EventDataBatch] = {}
         self._count = 0
@@ -61,7 +61,7 @@ class Outgoing:
             except ValueError:
                 del self._batches[at]
                 msg = (
-                    f"{self._client.settings.where}: an event of {len(value)} bytes is "
+                    f"{self._connections.settings.where}: an event of {len(value)} bytes is "
                     f"larger than the service takes ({batch.max_size_in_bytes} bytes)"
                 )
                 raise EventHubsWriteFailed(msg) from None
@@ -119,12 +119,12 @@ class Outgoing:
 
     def _open(self) -> EventHubProducerClient:
         if self._producer is None:
-            self._producer = self._client.producer()
+            self._producer = self._connections.producer()
         return self._producer
 
     def _failure(self, error: EventHubError) -> Exception:
         self.close()
-        failure = self._client.failure(error)
+        failure = self._connections.failure(error)
         if isinstance(failure, EventHubsRefused):
             return failure
         return EventHubsWriteFailed(str(failure))

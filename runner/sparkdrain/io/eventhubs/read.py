@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from sparkdrain.errors import BadOption
 from sparkdrain.io.eventhubs.events import HubEvent
+from sparkdrain.io.eventhubs.service import HubService
 from sparkdrain.io.eventhubs.settings import hub_settings
 from sparkdrain.io.kafka.discovery import FindPartitions, Topics, WatchPartitions
 from sparkdrain.io.kafka.positions import position
@@ -130,7 +131,7 @@ class ReadFromEventHubs(beam.PTransform):
     @override
     def expand(self, begin: beam.pvalue.PBegin) -> Any:
         properties = self._with_metadata or self._set_aside
-        wanted = Wanted(self._settings, properties, uuid4().hex)
+        wanted = Wanted(HubService(self._settings), properties, uuid4().hex)
         topics = Topics((self._settings.hub,), None, (self._start, self._stop))
         dofn = reader(
             wanted,

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain import redaction
-from sparkdrain.errors import BadOption, BadSetup
+from sparkdrain.errors import BadOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from sparkdrain.io.eventhubs.client import EventHubsClient
 
 CONNECTION_STRING: Final = "AZURE_EVENTHUB_CONNECTION_STRING"
 """The environment variable with the connection string of a namespace or hub; it has a secret."""
@@ -23,7 +22,7 @@ _KEYS: Final = frozenset({"sharedaccesskey", "sharedaccesssignature"})
 
 @dataclass(frozen=True)
 class HubSettings:
-    """How a hub is reached; the secret never shows. A ``LogService``.
+    """How a hub is reached; the secret never shows.
 
     Attributes:
         connection_string: the string that Azure shows for the namespace or the hub; empty with
@@ -54,24 +53,6 @@ class HubSettings:
         """Hub and namespace, for messages."""
         endpoint = _parts(self.connection_string).get("endpoint", self.namespace)
         return f"hub {self.hub!r} at {endpoint.removeprefix('sb://').rstrip('/')}"
-
-    def open_client(self) -> EventHubsClient:
-        """The client library, where the pipeline runs.
-
-        Raises:
-            BadSetup: it is not installed here.
-        """
-        try:
-            from sparkdrain.io.eventhubs.client import EventHubsClient  # noqa: PLC0415
-        except ModuleNotFoundError as error:
-            if not (error.name or "").startswith("azure"):
-                raise
-            msg = (
-                "azure-eventhub is not installed where the pipeline runs: "
-                "pip install 'spark-drain-runner[eventhubs]', there too"
-            )
-            raise BadSetup(msg) from error
-        return EventHubsClient(self)
 
 
 def hub_settings(

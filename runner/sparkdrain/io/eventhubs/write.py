@@ -11,6 +11,7 @@ from typing_extensions import override
 from sparkdrain.io.eventhubs.errors import EventHubsWriteFailed
 from sparkdrain.io.eventhubs.events import OutgoingEvent
 from sparkdrain.io.eventhubs.read import NAMESPACE
+from sparkdrain.io.eventhubs.service import HubService
 from sparkdrain.io.eventhubs.settings import hub_settings
 from sparkdrain.io.kafka.client import NO_HEADERS
 
@@ -76,7 +77,7 @@ class SendEvents(beam.DoFn):
 
     @override
     def setup(self) -> None:
-        self._outgoing = self._settings.open_client().outgoing()
+        self._outgoing = HubService(self._settings).open_client().outgoing()
 
     @override
     def start_bundle(self) -> None:

@@ -18,7 +18,7 @@ from sparkdrain.panes.times import end_of
 from sparkdrain.rounds.keyed.time_sorted import SortedWait
 from sparkdrain.shuffle.keyed_blocks import KeyedBlocks
 from sparkdrain.shuffle.keys import key_codec
-from sparkdrain.stages.shards.inputs import Input, Inside
+from sparkdrain.stages.shards.input import Input, Inside
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from sparkdrain.harness.harness import Elements
     from sparkdrain.rounds.context import Context
     from sparkdrain.stages.shards.codings import Codings
-    from sparkdrain.stages.shards.inputs import Count, Source
+    from sparkdrain.stages.shards.input import Count
+    from sparkdrain.stages.shards.source import Source
     from sparkdrain.stages.shards.turn import Turn
     from timers_state import Overlay
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.shards.inputs import Count
+    from sparkdrain.stages.shards.input import Count
     from sparkdrain.stages.shards.turn import Turn
     from timers_state import KeyScope, Overlay
 

@@ -15,7 +15,9 @@ from apache_beam.transforms.window import WindowedValue
 from typing_extensions import override
 
 from sparkdrain.shuffle.elements import mixed_run
-from sparkdrain.stages.shards.inputs import ElementInput, Input, Inside, Source
+from sparkdrain.stages.shards.input import Input, Inside
+from sparkdrain.stages.shards.inputs import ElementInput
+from sparkdrain.stages.shards.source import Source
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.sides.parking import Parking
     from sparkdrain.rounds.sides.sorting import GroupSorter, RunSorter
     from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.shards.inputs import Count
+    from sparkdrain.stages.shards.input import Count
     from sparkdrain.stages.shards.turn import Turn
 
 _BATCH = 1024

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge, SideInput, Stage, TransformId
     from sparkdrain.rounds.context import Context
     from sparkdrain.side_inputs.windows import WindowedContent
-    from sparkdrain.stages.shards.inputs import Input, Source
+    from sparkdrain.stages.shards.input import Input
     from sparkdrain.stages.shards.shard import Shard
+    from sparkdrain.stages.shards.source import Source
     from sparkdrain.stages.shards.turn import Turn
 
 # The part of a slot's memory in which a gate keeps the blocks of a round.

@@ -23,7 +23,8 @@ from sparkdrain.panes.times import end_of
 from sparkdrain.shuffle.grouped_blocks import decode_groups
 from sparkdrain.side_inputs.windows import WindowedContent, chunk_of, count_of
 from sparkdrain.side_inputs.writers import comes_with_window
-from sparkdrain.stages.shards.inputs import GroupInput, Input
+from sparkdrain.stages.shards.input import Input
+from sparkdrain.stages.shards.inputs import GroupInput
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.messages import DrainOrder
     from sparkdrain.shuffle.blocks import Block
     from sparkdrain.shuffle.outbox import Outbox
-    from sparkdrain.stages.shards.inputs import Input
+    from sparkdrain.stages.shards.input import Input
     from sparkdrain.stages.shards.shard import Shard
     from sparkdrain.stages.shards.turn import Turn
 

@@ -22,7 +22,8 @@ from sparkdrain.rounds.keyed.input import KeyedInput
 from sparkdrain.rounds.sides.gate import Gate
 from sparkdrain.rounds.sources.restrictions import RestrictionInput
 from sparkdrain.rounds.stable import StableInput
-from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInput, Input, begins_in
+from sparkdrain.stages.shards.input import Input
+from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInput, begins_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.context import Context
     from sparkdrain.rounds.sides.sides import Sides
     from sparkdrain.rounds.stable import Coverage
-    from sparkdrain.stages.shards.inputs import Source
+    from sparkdrain.stages.shards.source import Source
     from sparkdrain.stages.shards.turn import Turn
 
 

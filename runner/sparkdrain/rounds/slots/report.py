@@ -12,7 +12,7 @@ from sparkdrain.graph.plan import EdgeId
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.slots.draining import edges_of
 from sparkdrain.rounds.slots.input_for import has_untruncated
-from sparkdrain.stages.shards.inputs import NOTHING
+from sparkdrain.stages.shards.input import NOTHING
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.slots.draining import Draining
     from sparkdrain.rounds.slots.run import SlotRun
     from sparkdrain.rounds.slots.version import StateVersion
-    from sparkdrain.stages.shards.inputs import Inside
+    from sparkdrain.stages.shards.input import Inside
     from sparkdrain.stages.shards.shard import Shard
 NAMESPACE: Final = "sparkdrain"
 _LATE: Final = "droppedDueToLateness"

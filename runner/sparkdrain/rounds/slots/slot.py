@@ -32,7 +32,7 @@ from sparkdrain.shuffle.blocks import encode_report
 from sparkdrain.shuffle.outbox import Outbox
 from sparkdrain.side_inputs.state import SideInputState
 from sparkdrain.stages.shards.codings import Codings
-from sparkdrain.stages.shards.inputs import Inside
+from sparkdrain.stages.shards.input import Inside
 from sparkdrain.stages.shards.shard import Shard
 from sparkdrain.stages.shards.slot import Slot
 from sparkdrain.stages.shards.turn import Budget
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.harness import Harness
     from sparkdrain.rounds.messages import Opened, RoundHeader, RoundReport
     from sparkdrain.shuffle.outbox import ShuffleLayout, SparkPartition
-    from sparkdrain.stages.shards.inputs import Input
+    from sparkdrain.stages.shards.input import Input
     from sparkdrain.stages.shards.task_options import TaskOptions
 
 

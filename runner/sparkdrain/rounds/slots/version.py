@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.context import Context
     from sparkdrain.rounds.kept_finalizers import FinalizerRow
     from sparkdrain.rounds.messages import Orders
-    from sparkdrain.stages.shards.inputs import Input
+    from sparkdrain.stages.shards.input import Input
     from sparkdrain.stages.shards.shard import Shard
     from sparkdrain.stages.shards.slot import Slot
 

@@ -15,7 +15,7 @@ from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.state_ids import edge_state_id, truncated_state_ids
 from sparkdrain.rounds.sources.line import Arrivals, RestrictionLine
 from sparkdrain.rounds.sources.residuals import MOST_IDLE, Residual, ResidualStore
-from sparkdrain.stages.shards.inputs import Input, Inside
+from sparkdrain.stages.shards.input import Input, Inside
 from sparkdrain.watermarks.frontier import BEGIN, END, least
 from timers_state.keys import I64_MAX
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge, TransformId
     from sparkdrain.harness.harness import Harness, Remainder
     from sparkdrain.rounds.context import Context
-    from sparkdrain.stages.shards.inputs import Count, Source
+    from sparkdrain.stages.shards.input import Count
+    from sparkdrain.stages.shards.source import Source
     from sparkdrain.stages.shards.turn import Budget, Turn
 
 _LOGGER = logging.getLogger(__name__)

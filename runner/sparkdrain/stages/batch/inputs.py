@@ -22,7 +22,8 @@ from sparkdrain.shuffle.elements import mixed_run, read_runs
 from sparkdrain.shuffle.group_by_key import window_groups
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.stages.batch.keyed_rounds import KeyedRounds
-from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, Input
+from sparkdrain.stages.shards.input import Input
+from sparkdrain.stages.shards.inputs import ElementInput, GroupInput
 from sparkdrain.stages.shards.turn import Budget, Turn
 from sparkdrain.watermarks.frontier import BEGIN, END
 
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from sparkdrain.fnapi.merging import WindowMergers
     from sparkdrain.graph.plan import Stage
     from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.batch.slot import SlotState
+    from sparkdrain.stages.batch.state import SlotState
     from sparkdrain.stages.shards.codings import Codings
-    from sparkdrain.stages.shards.inputs import Source
+    from sparkdrain.stages.shards.source import Source
 
 
 def parts_of_turn() -> tuple[Turn, Turn]:

@@ -11,16 +11,16 @@ from sparkdrain.harness.harness import KeyedEdge
 from sparkdrain.harness.limits import EVERYTHING
 from sparkdrain.shuffle.keyed_blocks import KeyedBlocks
 from sparkdrain.shuffle.keys import key_codec
-from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.input import Input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sparkdrain.graph.plan import Edge
     from sparkdrain.graph.readers import Stateful
-    from sparkdrain.stages.batch.slot import SlotState
+    from sparkdrain.stages.batch.state import SlotState
     from sparkdrain.stages.shards.codings import Codings
-    from sparkdrain.stages.shards.inputs import Source
+    from sparkdrain.stages.shards.source import Source
     from sparkdrain.stages.shards.turn import Turn
 
 # So many keys have a round at a time: what is at work fits into a processor's cache.

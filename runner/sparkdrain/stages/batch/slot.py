@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +10,7 @@ from sparkdrain.fnapi.merging import WindowMergers
 from sparkdrain.fnapi.per_source import harness_outside
 from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import EdgeId, TransformId
-from sparkdrain.graph.state_ids import transform_state_id
 from sparkdrain.harness.bundle import StageBundle
-from sparkdrain.harness.harness import StateTerms
 from sparkdrain.shuffle.blocks import encode_report
 from sparkdrain.shuffle.complete import Completeness, Producer
 from sparkdrain.side_inputs.state import SideInputState
@@ -24,6 +21,7 @@ from sparkdrain.stages.batch.inputs import (
     input_for,
     parts_of_turn,
 )
+from sparkdrain.stages.batch.state import SlotState
 from sparkdrain.stages.shards.codings import Codings
 from sparkdrain.stages.shards.inputs import ImpulseInput, begins_in
 from sparkdrain.stages.shards.residuals import Residuals
@@ -31,7 +29,6 @@ from sparkdrain.stages.shards.shard import Shard
 from sparkdrain.stages.shards.slot import Slot
 from sparkdrain.stages.shards.writers import writer_for
 from sparkdrain.stages.telling.report import SlotReport
-from timers_state import Overlay, RoundStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +39,8 @@ if TYPE_CHECKING:
     from sparkdrain.harness.harness import Harness
     from sparkdrain.lines.line import Endpoint
     from sparkdrain.shuffle.outbox import Outbox
-    from sparkdrain.stages.shards.inputs import Input, Source
+    from sparkdrain.stages.shards.input import Input
+    from sparkdrain.stages.shards.source import Source
     from sparkdrain.stages.telling.report import Warned
 
 
@@ -256,46 +254,3 @@ class BatchSlot:
         opened = [shard.opened for shard in shards]
         handled = sum(harness.handled() for harness in opened if harness is not None)
         return max(self._handled, handled)
-
-
-class SlotState:
-    """State and timers in memory up to a budget, then on the slot's disk.
-
-    Args:
-        memory_bytes: the slot's memory. State has a third: to write it out takes three times its
-            memory.
-        scratch: where files go; asked for at the first use.
-    """
-
-    def __init__(self, plan: Plan, memory_bytes: int, scratch: Callable[[], Path]) -> None:
-        self.plan = plan
-        self._memory_bytes = memory_bytes
-        self.scratch = scratch
-        self._overlay: Overlay | None = None
-        self._overlays: list[Overlay] = []
-
-    @property
-    def overlay(self) -> Overlay:
-        """The state of all DoFns of the slot."""
-        if self._overlay is None:
-            self._overlay = self.more("state")
-        return self._overlay
-
-    def more(self, name: str) -> Overlay:
-        """State of something else in the slot; it has rounds of its own."""
-        store = RoundStore(self.scratch() / f"{name}-{uuid.uuid4().hex}")
-        overlay = Overlay(store, self._memory_bytes // 3)
-        self._overlays.append(overlay)
-        return overlay
-
-    def terms(self, transform: str) -> StateTerms:
-        """Where one stateful DoFn has its state.
-
-        No window expires: a key has nothing left when its turn is over.
-        """
-        return StateTerms(self.overlay, transform_state_id(self.plan, TransformId(transform)), None)
-
-    def close(self) -> None:
-        """Give disk space back."""
-        for overlay in self._overlays:
-            overlay.close()

@@ -5,143 +5,26 @@ Batch and streaming jobs share those for elements of an exchange, impulses and g
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.window import GlobalWindows
 from typing_extensions import override
 
 from sparkdrain.shuffle.elements import read_runs
-from sparkdrain.watermarks.frontier import BEGIN, END
+from sparkdrain.stages.shards.input import Input, Inside
+from sparkdrain.watermarks.frontier import BEGIN
 from timers_state import Domain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sparkdrain.graph.plan import Stage, TransformId
+    from sparkdrain.graph.plan import Stage
     from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.shards.shard import Shard
+    from sparkdrain.stages.shards.input import Count
+    from sparkdrain.stages.shards.source import Source
     from sparkdrain.stages.shards.turn import Turn
 
-Count = Callable[[int, Domain], int]
-"""How many timers a state has, by its number, that follow a clock."""
-# Elements fed at one go; between two goes, deferred work is looked after.
-_FEED = 4096
 _IMPULSE = GlobalWindows.windowed_value(b"")
-
-
-@dataclass(frozen=True, slots=True)
-class Inside:
-    """How much is left inside of some inputs, with the meaning that ``drain.progress.Left`` has.
-
-    Attributes:
-        windows: windows with content, counted for each key.
-        timers: timers of user code that are still to fire.
-        parked: elements that wait for something.
-        residuals: restrictions that are still to be processed.
-    """
-
-    windows: int = 0
-    timers: int = 0
-    parked: int = 0
-    residuals: int = 0
-
-    def __add__(self, other: Inside) -> Inside:
-        return Inside(
-            self.windows + other.windows,
-            self.timers + other.timers,
-            self.parked + other.parked,
-            self.residuals + other.residuals,
-        )
-
-
-NOTHING = Inside()
-
-
-class Input:
-    """One way into a stage. Its state is in the slot's overlay: a round can be undone.
-
-    As it is here, it takes nothing and keeps nothing.
-    """
-
-    @property
-    def reason(self) -> str:
-        """Why it holds the output frontier back, in a word or two."""
-        return ""
-
-    @property
-    def spilled(self) -> int:
-        """Bytes of input that went to disk."""
-        return 0
-
-    def take(self, payload: memoryview) -> None:
-        """Take a block of the edge in; more may come."""
-
-    def process(self, turn: Turn) -> None:
-        """All blocks of the round were taken: process what they brought."""
-
-    def advance(self, turn: Turn) -> None:
-        """The frontier is ``turn.after``: fire what is due, as far as the budget goes."""
-
-    def hold(self) -> int:
-        """The earliest time that elements made later may have; END if none will be."""
-        return END
-
-    def wake(self) -> int | None:
-        """The processing time at which there is something to do, even without input."""
-        return None
-
-    def take_dropped(self) -> int:
-        """How many elements were dropped as late since the last call."""
-        return 0
-
-    def commit(self) -> None:
-        """What happened in the last round counts."""
-
-    def inside(self, count: Count) -> Inside:
-        """What is left, as it was committed."""
-        return NOTHING
-
-    def close(self) -> None:
-        """Give files back."""
-
-
-class Source:
-    """Where the elements of an edge enter a shard."""
-
-    def __init__(self, shard: Shard, transform: TransformId) -> None:
-        self.shard = shard
-        self.transform = transform
-
-    def feed(self, values: list[Any], context: Any) -> None:
-        """Process values that share the metadata of ``context``."""
-        if not values:
-            return
-        inlet = self.shard.open().inlet(self.transform)
-        for start in range(0, len(values), _FEED):
-            inlet.feed(values[start : start + _FEED], context)
-            self.shard.resume_due()
-
-    def feed_windowed(self, elements: list[Any]) -> None:
-        """Process windowed values."""
-        if not elements:
-            return
-        inlet = self.shard.open().inlet(self.transform)
-        for start in range(0, len(elements), _FEED):
-            inlet.feed_windowed(elements[start : start + _FEED])
-            self.shard.resume_due()
-
-    def tell_more(self, transform: TransformId, *, more: bool) -> None:
-        """Tell a DoFn, if it wants to know, whether further elements are safe."""
-        harness = self.shard.opened
-        if harness is not None:
-            harness.tell_more(transform, more=more)
-
-    def split(self, keep: float) -> list[Any]:
-        """Give a part of the work away, see ``Inlet.split``; may be called from any thread."""
-        harness = self.shard.opened
-        return [] if harness is None else harness.inlet(self.transform).split(keep)
 
 
 class ElementInput(Input):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Stage, TransformId
     from sparkdrain.harness.harness import Harness
-    from sparkdrain.stages.shards.inputs import Input
+    from sparkdrain.stages.shards.input import Input
     from sparkdrain.stages.shards.residuals import Residuals
     from sparkdrain.stages.shards.turn import Turn
 

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.graph.plan import EdgeId
-from sparkdrain.stages.shards.inputs import Source
+from sparkdrain.stages.shards.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge, Plan, Stage, TransformId
     from sparkdrain.shuffle.blocks import Block
     from sparkdrain.shuffle.complete import Completeness
-    from sparkdrain.stages.shards.inputs import Input
+    from sparkdrain.stages.shards.input import Input
     from sparkdrain.stages.shards.shard import Shard
 
 _LOGGER = logging.getLogger(__name__)
