@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import kafka_copy
 import psutil
+
+from tests.support.manifests import manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,11 +111,8 @@ class Copying:
 
     def newest(self) -> str:
         """The newest checkpoint."""
-        pattern = f"checkpoints/{kafka_copy.JOB}/manifests/*/*.manifest"
-        while True:
-            # A folder that gets its name meanwhile is gone before it is looked into.
-            with contextlib.suppress(FileNotFoundError):
-                return max((path.name for path in self._folder.glob(pattern)), default="")
+        found = manifests(self._folder / "checkpoints", kafka_copy.JOB)
+        return max((path.name for path in found), default="")
 
     def wait_for_failure(self) -> str:
         """Start the driver, and wait until it fails; what it has logged in the end."""

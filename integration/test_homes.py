@@ -24,6 +24,7 @@ from sparkdrain.hosts.executor import named_in
 from sparkdrain.rounds.driver.moves import MILLIS, MOVED
 from sparkdrain.rounds.driver.placement import AT_HOME, AWAY
 from sparkdrain.rounds.driver.tell import FETCHED, LOCAL
+from tests.support.manifests import manifests
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
@@ -105,7 +106,7 @@ def test_a_slot_whose_executor_is_killed_gets_a_new_home(on, cluster, tmp_path):
     )
     result = pipeline.run()
     end = time.monotonic() + PATIENCE_SECONDS
-    while not list(tmp_path.glob("homes/manifests/*/*.manifest")):
+    while not manifests(tmp_path, "homes"):
         assert time.monotonic() < end
         time.sleep(0.05)
     doomed = executors()[cluster.hosts[1]]
@@ -142,7 +143,7 @@ def test_slots_move_to_a_worker_that_joins_while_the_job_runs(on, tmp_path, monk
             | beam.ParDo(Noted(str(seen)))
         )
         result = pipeline.run()
-        wait_until(lambda: list(tmp_path.glob("kept/homes/manifests/*/*.manifest")), 200, 0.1)
+        wait_until(lambda: manifests(tmp_path / "kept", "homes"), 200, 0.1)
         new = growing.join()
         wait_until(lambda: sum(there(keys, new) for keys in noted(seen)) > 1, 200, 0.1)
         assert result.drain() in {"DRAINING", "DRAINED"}

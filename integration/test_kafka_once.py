@@ -21,6 +21,8 @@ from kafka_kills import JVM, KINDS, Copying, wait_for
 from kafka_topics import CLIENTS, Topics
 from spark_cluster import EXECUTOR_OPTIONS
 
+from tests.support.manifests import manifests
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -64,7 +66,7 @@ def going_on(result):
 
 
 def published(folder) -> list[str]:
-    return [path.name for path in folder.glob("checkpoints/copy/manifests/*/*.manifest")]
+    return [path.name for path in manifests(folder / "checkpoints", "copy")]
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import newest
 from sparkdrain.rounds.driver.tell import FETCHED, LOCAL
+from tests.support.manifests import manifests
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
@@ -70,7 +71,7 @@ def start(on, url, folder, begin, *flags):
 def test_no_state_is_downloaded_after_all_was_restarted(on, cluster, tmp_path):
     begin = time.time()
     result = start(on, cluster.url, tmp_path, begin)
-    wait_until(lambda: list(tmp_path.glob("local/manifests/*/*.manifest")), seconds=300, pause=0.1)
+    wait_until(lambda: manifests(tmp_path, "local"), seconds=300, pause=0.1)
     result.cancel()
     stop_session()
     # The hosts change places: only who asks them knows where the files are.

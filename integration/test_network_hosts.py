@@ -29,6 +29,7 @@ from sparkdrain.rounds.driver.moves import MOVED, MoveLog
 from sparkdrain.rounds.driver.tell import FETCHED, LOCAL
 from tests.nexmark import auction_site, queries
 from tests.nexmark.auction_site import AT_ONCE, EVERY, events
+from tests.support.manifests import manifests
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -113,8 +114,8 @@ def wait_for(moves: list[Move], count: int) -> Move:
 
 def wait_for_checkpoint(folder: Path) -> None:
     """One more is published."""
-    there = set(folder.glob("*/manifests/*/*.manifest"))
-    wait_until(lambda: set(folder.glob("*/manifests/*/*.manifest")) - there, PATIENCE_SECONDS, 0.1)
+    there = set(manifests(folder))
+    wait_until(lambda: set(manifests(folder)) - there, PATIENCE_SECONDS, 0.1)
 
 
 def drained(result) -> tuple[dict[str, int], list]:

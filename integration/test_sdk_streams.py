@@ -12,6 +12,7 @@ import pytest
 from process_program import noted
 
 from tests.support.job_client import JobClient
+from tests.support.manifests import manifests
 from tests.support.server_process import server_process
 from tests.support.waiting import wait_until
 
@@ -74,7 +75,7 @@ def _read(folder: Path) -> int:
 
 
 def _newest(folder: Path) -> str:
-    return max(map(str, (folder / "checkpoints").glob("*/manifests/*/*")), default="")
+    return max(map(str, manifests(folder / "checkpoints")), default="")
 
 
 def _by_window(out: Path, kind: str) -> dict:

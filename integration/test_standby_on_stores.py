@@ -27,6 +27,7 @@ from sparkdrain.cli.main import main
 from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.coordination.backends.azure import CONNECTION_STRING
 from sparkdrain.io.kafka.client import Partition
+from tests.support.manifests import manifests
 from tests.support.standing_drivers import StandingDrivers
 
 if TYPE_CHECKING:
@@ -158,8 +159,7 @@ class Succession:
         assert {name for name in self._manifests() if name[:6] < newest} <= older
 
     def _manifests(self) -> set[str]:
-        found = self._folder.glob(f"checkpoints/{kafka_copy.JOB}/manifests/*/*.manifest")
-        return {path.name for path in found}
+        return {path.name for path in manifests(self._folder / "checkpoints", kafka_copy.JOB)}
 
 
 def drivers(folder: Path, broker: KafkaBroker, copied: Copied, store: str) -> StandingDrivers:
