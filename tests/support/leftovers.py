@@ -114,7 +114,8 @@ class Place:
         """Until no process is left; else the error says which are."""
         with contextlib.suppress(AssertionError):
             wait_until(lambda: not self.processes(), SECONDS, 0.1)
-        assert [describe(process) for process in self.processes()] == []
+        left = [describe(process) for process in self.processes()]
+        assert left == [], f"after {SECONDS} s: {left}"
 
     def named(self, part: str) -> list[psutil.Process]:
         return [each for each in self.processes() if part in " ".join(each.cmdline())]
