@@ -28,10 +28,12 @@ LAST_RESORT := -o faulthandler_timeout=660 -o faulthandler_exit_on_timeout=true
 export UV_PYTHON_DOWNLOADS := never
 # Two processes read all test files; without bytecode, each rewrites them anew in every run.
 unexport PYTHONDONTWRITEBYTECODE
-# Authorities that a company has added to the system's count, as they do for pip.
+# Authorities that a company has added to the system's count, as they do for pip. npm is asked for
+# emulators of services.
 ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
 export UV_SYSTEM_CERTS ?= 1
 export REQUESTS_CA_BUNDLE ?= /etc/ssl/certs/ca-certificates.crt
+export NODE_EXTRA_CA_CERTS ?= /etc/ssl/certs/ca-certificates.crt
 endif
 
 .PHONY: help
