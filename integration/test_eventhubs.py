@@ -17,6 +17,7 @@ from process_program import noted
 
 from sparkdrain.errors import SparkDrainError
 from sparkdrain.io.eventhubs import OutgoingEvent, ReadFromEventHubs, WriteToEventHubs
+from sparkdrain.io.eventhubs.service import HubService
 from sparkdrain.io.eventhubs.settings import hub_settings
 from sparkdrain.io.kafka import ReadFromKafka
 from tests.support.waiting import wait_until
@@ -37,7 +38,7 @@ def hubs():
 
 def _put(server, hub, events):
     settings = hub_settings(hub, server.connection_string, None)
-    outgoing = settings.open_client().outgoing()
+    outgoing = HubService(settings).open_client().outgoing()
     for value, key in events:
         outgoing.add(value, key, None, ())
     assert outgoing.send() == len(events)
