@@ -14,6 +14,7 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 
 from sparkdrain import SparkDrainRunner
+from tests.support.manifests import manifests
 from tests.support.waiting import wait_until
 
 SECONDS = 120
@@ -68,7 +69,7 @@ wait_for = partial(wait_until, seconds=SECONDS, pause=0.05)
 
 
 def checkpoints(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.glob("checkpoints/counting/manifests/*/*.manifest"))
+    return sorted(path.name for path in manifests(folder / "checkpoints", "counting"))
 
 
 def seen(folder: Path) -> int:

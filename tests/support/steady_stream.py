@@ -25,6 +25,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
 from tests.support.endless import Numbers
 from tests.support.listening import own_ports, processes_of
+from tests.support.manifests import manifests
 from tests.support.restrictions import UpTo
 from tests.support.waiting import wait_until
 
@@ -131,7 +132,7 @@ class SteadyStream:
     def checkpoint(self) -> int:
         """When the newest one was made, in nanoseconds since 1970; 0 if there is none."""
         newest = 0
-        for path in (self._folder / _KEPT).glob("*/manifests/**/*.manifest"):
+        for path in manifests(self._folder / _KEPT):
             with contextlib.suppress(FileNotFoundError):  # it was removed
                 newest = max(newest, path.stat().st_mtime_ns)
         return newest
