@@ -17,6 +17,7 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
 import sparkdrain
+from tests.support.manifests import manifests
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -120,12 +121,12 @@ def test_calls_in_flight_are_made_again_when_their_process_is_killed(tmp_path, s
     result = pipeline.run()
     # Behind it others come, and checkpoints have it as input that was not processed.
     wait_until(lambda: list(calls.glob(f"{HANGS}-*")), seconds=60, pause=0.02)
-    manifests = lambda: set(tmp_path.glob("checkpoints/calling/manifests/*/*"))
-    before = manifests()
+    kept = lambda: set(manifests(tmp_path / "checkpoints", "calling"))
+    before = kept()
     wait_until(lambda: list(calls.glob(f"{HANGS + 8}-*")), seconds=60, pause=0.02)
     last = IMPULSES - 1
     wait_until(
-        lambda: len(manifests() - before) > (0 if list(calls.glob(f"{last}-*")) else 1),
+        lambda: len(kept() - before) > (0 if list(calls.glob(f"{last}-*")) else 1),
         seconds=60,
         pause=0.02,
     )

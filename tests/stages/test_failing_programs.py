@@ -236,6 +236,7 @@ def lost(tmp_path_factory):
         process = start(f"""
             import pathlib, psutil, sparkdrain.errors
             from apache_beam.transforms.periodicsequence import PeriodicImpulse
+            from tests.support.manifests import manifests
             folder = pathlib.Path({str(folder / "checkpoints")!r})
             def kill(program):
                 for process in psutil.Process(program).children(recursive=True):
@@ -257,7 +258,7 @@ def lost(tmp_path_factory):
             result = stream.run()
             deadline = time.monotonic() + 90
             while time.monotonic() < deadline:
-                if len(list(folder.glob("lost/manifests/*/*.manifest"))) >= 2:
+                if len(manifests(folder, "lost")) >= 2:
                     break
                 time.sleep(0.05)
             else:
