@@ -31,11 +31,11 @@ def test_rounds_go_on_while_an_upload_hangs_and_the_checkpoint_comes_when_it_end
     )
     wait_for(lambda: checkpoints(tmp_path))
     closed(tmp_path).touch()
-    wait_for(waiting(tmp_path).exists)
+    wait_for(lambda: waiting(tmp_path))
     there = checkpoints(tmp_path)
     if dies:
-        os.kill(int(next(waiting(tmp_path).iterdir()).name), signal.SIGKILL)
-        wait_for(lambda: len(list(waiting(tmp_path).iterdir())) > 1)
+        os.kill(waiting(tmp_path)[0], signal.SIGKILL)
+        wait_for(lambda: len(waiting(tmp_path)) > 1)
     before, some_intervals = seen(tmp_path), time.monotonic() + 1
     wait_for(lambda: seen(tmp_path) > before + 20 and time.monotonic() > some_intervals)
     assert set(checkpoints(tmp_path)) <= set(there)

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 SCHEME = "hanging"
 _LONGEST = 120.0
+_WAITING = "waiting"
 
 
 class HangingFileSystem(NeedyFileSystem):
-    """As ``needy://``. Who hangs leaves a file below ``waiting``."""
+    """As ``needy://``. Who hangs leaves a file with its process id."""
 
     @classmethod
     def scheme(cls):
@@ -28,9 +29,9 @@ class HangingFileSystem(NeedyFileSystem):
         return super().create(path, mime_type, compression_type)
 
     def _hang(self) -> None:
-        mark = waiting(self._root) / str(os.getpid())
-        mark.parent.mkdir(exist_ok=True)
-        mark.touch()
+        folder = self._root / _WAITING
+        folder.mkdir(exist_ok=True)
+        (folder / str(os.getpid())).touch()
         end = time.monotonic() + _LONGEST
         while closed(self._root).exists() and time.monotonic() < end:
             time.sleep(0.01)
@@ -41,6 +42,6 @@ def closed(root: Path) -> Path:
     return root / "closed"
 
 
-def waiting(root: Path) -> Path:
-    """The folder with the processes that hang, or did."""
-    return root / "waiting"
+def waiting(root: Path) -> list[int]:
+    """The processes that hang, or did."""
+    return [int(mark.name) for mark in root.glob(f"{_WAITING}/*")]
