@@ -74,6 +74,9 @@ class FaultyStorage:
         data = b"".join(chunks)
         self._write(f"write {path}", path, data)
 
+    def settle(self, path):
+        self._call(f"settle {path}", lambda: None)
+
     def publish(self, path, data):
         folder = path.rpartition("/")[0]
 

@@ -20,6 +20,7 @@ import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import count
 from multiprocessing import get_context
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,9 @@ import pytest
 from exact_job import TELL, check_exact, exact_plan
 from kept_kafka import KeptKafka
 
+from sparkdrain.checkpoints.local_storage import LocalStorage
+from sparkdrain.checkpoints.paths import Paths
+from sparkdrain.checkpoints.publish import newest
 from sparkdrain.coordination.address import parse
 from sparkdrain.coordination.stores import Stores
 from sparkdrain.drain.records import clean_up, first_for, read
@@ -316,6 +320,32 @@ def test_what_was_told_outlives_the_power_though_nothing_is_kept_that_was_not_sy
         for kind, words in ("file", [*TOLD]), ("rocksdb", ["begun", "removed"]):
             died = apart.submit(told, tmp_path / kind, kind, words).result()
             assert died == [TOLD[word] for word in words]
+
+
+def taken_up_early(place) -> None:
+    """A process dies alone while its first manifest is seen and not on disk yet.
+
+    The next one goes on from there, tells of effects, and loses its power.
+    """
+    disk = LossyDisk(place, StepOf())
+    try:
+        job = Job(disk, Random(1), drains=False, kind="file")
+        changes = count()
+        while newest(LocalStorage(), Paths(str(place / "kept/here"), "job")) is None:
+            assert job.live(next(changes), PLACES["manifests"]) is None
+            disk.keep_power()
+        assert not job.published
+        assert job.live(0, "round's commit") is None
+        assert job.effects
+        disk.lose_power(Nothing())
+        job.check(job.live(None))
+    finally:
+        disk.close()
+
+
+def test_a_checkpoint_that_its_writer_did_not_make_durable_is_so_when_it_is_taken_up(tmp_path):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
+        apart.submit(taken_up_early, tmp_path / "disk").result()
 
 
 def crash(tmp_path, seeds, least, *, drains) -> Counter:

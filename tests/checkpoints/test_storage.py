@@ -354,6 +354,19 @@ def test_what_was_published_survives_the_machine(storage, tmp_path, monkeypatch)
     assert calls.folders_without_sync() == []
 
 
+def test_what_is_settled_survives_the_machine(storage, tmp_path, monkeypatch):
+    """Its writer may have died between the rename and the sync."""
+    path = tmp_path / "job/manifests/1/file"
+    storage.publish(str(path), b"content")
+    calls = Calls(monkeypatch)
+    storage.settle(str(path))
+    folders = [("sync", str(folder)) for folder in path.parents]
+    assert calls.made[:4] == folders[:4]
+    storage.delete([str(path)])
+    with pytest.raises(CheckpointFailed, match=r"file may not survive a loss of power: .*No such"):
+        storage.settle(str(path))
+
+
 def copy_less(monkeypatch, sizes):
     """The system copies so many bytes at a time, then says that there is nothing more."""
     refuse(monkeypatch, "link", errno.EXDEV)

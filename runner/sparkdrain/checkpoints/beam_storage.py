@@ -98,6 +98,10 @@ class BeamStorage(Storage):
             raise AlreadyThere(message)
 
     @override
+    def settle(self, path: str) -> None:
+        """See ``Storage``. What such a storage shows, it keeps."""
+
+    @override
     def delete(self, paths: Sequence[str]) -> None:
         reasons.forget()
         with _failing(f"{paths[0]} and others cannot be deleted"):

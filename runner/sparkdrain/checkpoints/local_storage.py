@@ -111,6 +111,14 @@ class LocalStorage(Storage):
             _remove_folder(part)
 
     @override
+    def settle(self, path: str) -> None:
+        try:
+            access.settle(Path(path).parent)
+        except OSError as error:
+            message = f"{path} may not survive a loss of power: {error}"
+            raise CheckpointFailed(message) from error
+
+    @override
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
             try:

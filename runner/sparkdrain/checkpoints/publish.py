@@ -131,6 +131,9 @@ def _check_first(lease: Lease) -> None:
 def take_up(lease: Lease) -> Manifest | None:
     """The newest checkpoint of a job that was claimed, which the driver's next one will follow.
 
+    It is durable from now on. Who published it may have died before it was, and have told nothing
+    to the outside; this driver will.
+
     Raises:
         Fenced: it is of a driver that claimed later, or at the same time.
         CheckpointDamaged: it is not what was written.
@@ -146,6 +149,8 @@ def take_up(lease: Lease) -> Manifest | None:
             f"published {lease.paths.manifest(place)}. This one stops; it has published nothing."
         )
         raise Fenced(message)
+    if place is not None:
+        lease.storage.settle(lease.paths.manifest(place))
     lease.line.follow(place)
     return manifest
 

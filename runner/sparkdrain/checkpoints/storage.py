@@ -74,6 +74,12 @@ class Storage(Protocol):
             AlreadyThere: the folder has another file, or this one with other content.
         """
 
+    def settle(self, path: str) -> None:
+        """Make a file that is there survive the end of this machine.
+
+        Its writer may have died when others saw the file already, and it was not on disk yet.
+        """
+
     def delete(self, paths: Sequence[str]) -> None:
         """Remove files, in this order, and their folders if these are empty then.
 
@@ -115,6 +121,10 @@ class TimedStorage(Storage):
     @override
     def publish(self, path: str, data: bytes) -> None:
         self._in_time(path, lambda: self._storage.publish(path, data))
+
+    @override
+    def settle(self, path: str) -> None:
+        self._in_time(path, lambda: self._storage.settle(path))
 
     @override
     def delete(self, paths: Sequence[str]) -> None:
