@@ -75,7 +75,11 @@ class FaultyStorage:
         self._write(f"write {path}", path, data)
 
     def settle(self, path):
-        self._call(f"settle {path}", lambda: None)
+        def effect():
+            if path not in self.files:
+                raise FileMissing(path)
+
+        self._call(f"settle {path}", effect)
 
     def publish(self, path, data):
         folder = path.rpartition("/")[0]

@@ -362,8 +362,11 @@ def test_what_is_settled_survives_the_machine(storage, tmp_path, monkeypatch):
     storage.settle(str(path))
     folders = [("sync", str(folder)) for folder in path.parents]
     assert calls.made[:4] == folders[:4]
+    monkeypatch.setattr(os, "fsync", lambda descriptor: os.close(-1))
+    with pytest.raises(CheckpointFailed, match=r"file may not survive a loss of power: .*Bad file"):
+        storage.settle(str(path))
     storage.delete([str(path)])
-    with pytest.raises(CheckpointFailed, match=r"file may not survive a loss of power: .*No such"):
+    with pytest.raises(FileMissing, match="file is missing"):
         storage.settle(str(path))
 
 

@@ -38,6 +38,22 @@ def find_damage():
     raise CheckpointDamaged(message)
 
 
+def test_a_driver_whose_checkpoint_goes_while_it_takes_it_up_was_replaced(tmp_path, monkeypatch):
+    first, second, third = (job(tmp_path) for _ in range(3))
+    first.take(resume=True)
+    publish(first._lease, of_driver(WRITTEN_STATE))
+    settle = second.storage.settle
+
+    def late(path):
+        third.take(resume=True)
+        third.storage.delete([path])
+        settle(path)
+
+    monkeypatch.setattr(second.storage, "settle", late)
+    with pytest.raises(Fenced, match="taken over by another driver"):
+        second.take(resume=True)
+
+
 def test_what_is_missing_for_a_driver_that_was_replaced_is_no_damage(tmp_path):
     paused, other = job(tmp_path), job(tmp_path)
     paused.take(resume=True)

@@ -86,6 +86,10 @@ class Disk:
     def write(self, path, chunks):
         self._ask(lambda: self._files.__setitem__(path, b"".join(chunks)))
 
+    def settle(self, path):
+        if not self._ask(lambda: path in self._files):
+            raise FileMissing(path)
+
     def publish(self, path, data):
         def publish() -> None:
             folder = path.rpartition("/")[0]

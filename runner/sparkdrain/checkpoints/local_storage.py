@@ -114,6 +114,9 @@ class LocalStorage(Storage):
     def settle(self, path: str) -> None:
         try:
             access.settle(Path(path).parent)
+        except FileNotFoundError as error:
+            message = f"{path} is missing"
+            raise FileMissing(message) from error
         except OSError as error:
             message = f"{path} may not survive a loss of power: {error}"
             raise CheckpointFailed(message) from error

@@ -78,6 +78,9 @@ class Storage(Protocol):
         """Make a file that is there survive the end of this machine.
 
         Its writer may have died when others saw the file already, and it was not on disk yet.
+
+        Raises:
+            FileMissing: its folder is gone.
         """
 
     def delete(self, paths: Sequence[str]) -> None:
