@@ -291,7 +291,8 @@ def lives(disk, rng, most, *, drains, kind="file"):
         change = step = None
         if job.losses.total() < most:
             step = rng.choice([None, rng.choice(STEPS)])
-            change = rng.randrange(8 if step else rng.choice([60, CHANGES]))
+            # Some steps are one change, which comes once in a life.
+            change = rng.randrange(rng.choice([1, 8] if step else [60, CHANGES]))
         made = job.live(change, step)
         if made is not None:
             return job, made
