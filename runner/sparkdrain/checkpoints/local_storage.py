@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -60,14 +60,8 @@ class LocalStorage(Storage):
 
     @override
     def chunks(self, path: str) -> Iterator[bytes]:
-        try:
+        with _there(path, "cannot be read"):
             yield from file_chunks(Path(path))
-        except FileNotFoundError as error:
-            message = f"{path} is missing"
-            raise FileMissing(message) from error
-        except OSError as error:
-            message = f"{path} cannot be read: {error}"
-            raise CheckpointFailed(message) from error
 
     @override
     def link(self, path: str, to: Path) -> bool:
@@ -112,14 +106,8 @@ class LocalStorage(Storage):
 
     @override
     def settle(self, path: str) -> None:
-        try:
+        with _there(path, "may not survive a loss of power"):
             access.settle(Path(path).parent)
-        except FileNotFoundError as error:
-            message = f"{path} is missing"
-            raise FileMissing(message) from error
-        except OSError as error:
-            message = f"{path} may not survive a loss of power: {error}"
-            raise CheckpointFailed(message) from error
 
     @override
     def delete(self, paths: Sequence[str]) -> None:
@@ -136,6 +124,19 @@ class LocalStorage(Storage):
         if folder not in self._settled:
             access.sync_folder(Path(folder).parent)
             self._settled.add(folder)
+
+
+@contextmanager
+def _there(path: str, wrong: str) -> Iterator[None]:
+    """Says of a file that should be there that it is missing, or what else is wrong with it."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        message = f"{path} is missing"
+        raise FileMissing(message) from error
+    except OSError as error:
+        message = f"{path} {wrong}: {error}"
+        raise CheckpointFailed(message) from error
 
 
 def _walk(folder: str, prefix: str) -> Iterator[tuple[str, int]]:
